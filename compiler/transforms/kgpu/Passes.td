@@ -5,25 +5,26 @@
 include "mlir/Pass/PassBase.td"
 
 def CheckRegistersPass : Pass<"kiln-check-registers", "::mlir::func::FuncOp"> {
-  let summary = "refuse tiles that are far beyond a thread's registers";
+  let summary = "refuse tiles that far exceed a thread's registers";
   let description = [{
-    Every later pass, LLVM and ptxas take time for each element of a tile that a thread holds; of a tile that spills many
-    times over they would take minutes, for code that nobody wants. Such a kernel is out of resources: the error stands at
-    the op with the largest tile and says how many elements a thread would hold and which launch options spread them.
-    Sorting is counted by its steps, of which there are many for each element.
+    Every later pass, LLVM and ptxas spend time on each element of a tile that a thread holds. A tile that spills many
+    times over would take minutes, for code that nobody wants. Such a kernel is out of resources: the error is reported
+    at the op with the largest tile and says how many elements a thread would hold and which launch options spread them.
+    Sorts are measured by their steps, of which there are many per element.
 
-    Changes nothing. Needs: layouts on every tile. Guarantees: no thread holds more than 1024 elements of a tile, nor
-    compares elements of one more than 16384 times in a sort.
+    Changes nothing. Needs: layouts on every tile. Guarantees: no thread holds more than 1024 elements of a tile, or
+    performs more than 16384 comparisons of one tile's elements in a sort.
   }];
 }
 
 def LowerSortsPass : Pass<"kiln-lower-sorts", "::mlir::func::FuncOp"> {
-  let summary = "a sort becomes steps of a bitonic network";
+  let summary = "lower sorts to steps of a bitonic network";
   let description = [{
-    `tile.sort` and `tile.topk` become integers that order as their elements do, rows a power of two long, and steps that
-    stay inside a warp (`kgpu.compare`). Where a row is spread over warps, digits of warps are swapped with digits of
-    registers between steps: conversions, which kiln-lower-exchanges lowers with all others. The first k of a row: runs of
-    k in alternating order, of which pairs are reduced to the first of each two until one is left.
+    Lowers `tile.sort` and `tile.topk` to integer keys that order like their elements, rows padded to a power of two,
+    and steps that stay inside a warp (`kgpu.compare`). Where a row is spread over warps, warp digits are swapped with
+    register digits between steps by conversions, which kiln-lower-exchanges lowers like all others. For the first k of
+    a row, runs of k are sorted in alternating order, and pairs of runs are reduced to the first k of both until one run
+    is left.
 
     ```mlir
     %s = tile.sort %x : tensor<2x16xi32, #rows_in_a_warp>
@@ -35,18 +36,18 @@ def LowerSortsPass : Pass<"kiln-lower-sorts", "::mlir::func::FuncOp"> {
     %3 = kgpu.compare %2 from 4 to 1 run 8 : ...
     %s = kgpu.compare %3 from 8 to 1 run 16 : ...
     ```
-    Needs: layouts on every tile. Guarantees: no `tile.sort`, no `tile.topk`. Numeric effect: every NaN becomes one NaN, the
-    last of all.
+    Needs: layouts on every tile. Guarantees: no `tile.sort`, no `tile.topk`. Numeric effect: every NaN becomes the same
+    NaN, which sorts last.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::kiln::kgpu::KgpuDialect"];
 }
 
 def MergeReductionsPass : Pass<"kiln-merge-reductions", "::mlir::func::FuncOp"> {
-  let summary = "reductions that need nothing of each other share an exchange";
+  let summary = "merge independent reductions so that they share an exchange";
   let description = [{
-    Reductions across warps of tiles of one layout, along one axis, neither of which waits for the other, become one op of
-    several operands: their parts cross the warps together, behind one barrier. What needs the first and is pure moves
-    behind the second.
+    Reductions across warps of tiles with the same layout, along the same axis, neither of which depends on the other,
+    become one op with several operands: their partial results cross the warps together, with one barrier. Pure ops that
+    use the first result move after the second reduction.
 
     ```mlir
     %s = tile.reduce(%x) axis 0 {sum} : (tensor<4096xf32, #four_warps>) -> f32
@@ -61,10 +62,10 @@ def MergeReductionsPass : Pass<"kiln-merge-reductions", "::mlir::func::FuncOp"> 
 }
 
 def SinkFactorsPass : Pass<"kiln-sink-factors", "::mlir::func::FuncOp"> {
-  let summary = "convert factors of products where they are multiplied";
+  let summary = "convert operands of products right before they are multiplied";
   let description = [{
-    Fragments repeat in the warps that share them, so that they take several times the registers of what was loaded. A
-    conversion used only by a `kgpu.warp_mma` of its block moves down to it.
+    Fragments are replicated across the warps that share them, so they take several times the registers of the loaded
+    tile. A conversion used only by a `kgpu.warp_mma` in the same block moves down to it.
 
     ```mlir
     %a = kgpu.convert %x : !loaded -> !factor
@@ -83,27 +84,28 @@ def SinkFactorsPass : Pass<"kiln-sink-factors", "::mlir::func::FuncOp"> {
 }
 
 def LowerExchangesPass : Pass<"kiln-lower-exchanges", "::mlir::func::FuncOp"> {
-  let summary = "what has to cross warps or ctas goes through shared memory";
+  let summary = "exchange data between warps or ctas through shared memory";
   let description = [{
-    Afterwards no op moves an element between warps but stores to and loads from shared memory: every `tile.reduce`,
-    `tile.scan`, `kgpu.convert`, ... left is done in registers or by shuffles. What can stay in registers or inside a warp
-    is left alone.
+    Afterwards only stores to and loads from shared memory move elements between warps: every remaining `tile.reduce`,
+    `tile.scan`, `kgpu.convert`, ... works in registers or by shuffles. Ops that can stay in registers or inside a warp
+    are left alone.
 
-    - a conversion between warps: store, load, through a memory layout that has the fewest bank conflicts.
-    - a reduction along warps: `kgpu.partial_reduce`, store of one element per warp, load of all of them into each
-      warp, and the rest inside the warp: one exchange. Along ctas, each cta stores into every cta's memory: memory
-      with an mbarrier, which is awaited, where elements are of 4 or 8 bytes and the reduction stands in the kernel's
-      body or a loop there.
-    - a scan along warps: `kgpu.partial_scan`, an exchange of the segments' sums, their scan in each warp, `kgpu.add_prefix`.
-      One whose axis is spread in no order of registers, lanes, registers: of a layout whose axis is inside a warp.
-    - a shape op whose layouts do not follow from each other: on the layout that does follow, then a conversion; where none
-      does, a store row-major and a load of the same bytes as the other shape.
-    - a gather whose axis is not inside a warp: store, and a load by index (`kgpu.local_gather`).
-    - a histogram: counters in memory, set to zero, counted up by the owners (`kgpu.local_atomic_add`), and loaded.
-    - a product: both inputs are stored, and read by the threads of the accumulator (`kgpu.dot`).
+    - a conversion between warps: store, then load, through the memory layout with the fewest bank conflicts.
+    - a reduction along warps: `kgpu.partial_reduce`, a store of one element per warp, a load of all of them into each
+      warp, and the rest inside the warp: one exchange. Along ctas, each cta stores into every cta's memory. That memory
+      has an mbarrier, which is awaited, if elements have 4 or 8 bytes and the reduction is in the kernel's body or in a
+      loop there.
+    - a scan along warps: `kgpu.partial_scan`, an exchange of the segments' sums, a scan of those in each warp,
+      `kgpu.add_prefix`. If the axis is not spread in the order registers, lanes, registers: convert to a layout whose
+      axis is inside a warp.
+    - a shape op whose result layout does not follow from its operand's: perform it with the layout that does follow,
+      then convert; if there is none, a row-major store and a load of the same bytes as the other shape.
+    - a gather whose axis is not inside a warp: a store, and a load by index (`kgpu.local_gather`).
+    - a histogram: counters in memory, zeroed, incremented by the owners (`kgpu.local_atomic_add`), and loaded.
+    - a product: both inputs are stored, and read by the accumulator's threads (`kgpu.dot`).
     - an atomic whose result is used by threads that do not own its element: store by the owners, load by all.
-    - a scalar read from memory that decides where control goes: store by one thread, load by all, unless nothing writes
-      there during the launch.
+    - a scalar read from memory that steers control flow: store by one thread, load by all, unless nothing writes that
+      memory during the launch.
 
     ```mlir
     %s = tile.reduce(%x) axis 0 {...} : (tensor<4096xf32, #four_warps>) -> f32
@@ -116,18 +118,18 @@ def LowerExchangesPass : Pass<"kiln-lower-exchanges", "::mlir::func::FuncOp"> {
     %q = kgpu.local_load %m : ... -> tensor<4xf32, #all_in_each>
     %s = tile.reduce(%q) axis 0 {...} : (tensor<4xf32, #all_in_each>) -> f32
     ```
-    Needs: layouts on every tile, no sorts. Guarantees: the above. Numeric effect: a reduction's operands are combined in another
-    grouping; their order is kept unless its region is seen to be commutative.
+    Needs: layouts on every tile, no sorts. Guarantees: the above. Numeric effect: a reduction's operands are combined
+    in a different grouping; their order is kept unless the combining region is known to be commutative.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::kiln::kgpu::KgpuDialect"];
 }
 
 def AlternateSlotsPass : Pass<"kiln-alternate-slots", "::mlir::func::FuncOp"> {
-  let summary = "iterations of a loop use two slots of memory in turn";
+  let summary = "let iterations of a loop alternate between two slots of memory";
   let description = [{
-    An exchange in a loop stores, waits, loads; the next iteration's stores must not overtake this one's loads. Where the
-    loop's body has another exchange, the barrier of that one is in between. Where it has none, the allocation gets two
-    slots, and the barrier of the iteration in between is enough.
+    An exchange in a loop stores, waits, loads; the next iteration's stores must not overtake this one's loads. If the
+    loop's body contains another exchange, that one's barrier separates them. If not, the allocation gets two slots, and
+    the barrier of the intervening iteration is enough.
 
     ```mlir
     scf.for ... {
@@ -148,12 +150,12 @@ def AlternateSlotsPass : Pass<"kiln-alternate-slots", "::mlir::func::FuncOp"> {
 }
 
 def RecomputeAfterExchangePass : Pass<"kiln-recompute-after-exchange", "::mlir::func::FuncOp"> {
-  let summary = "wide rows wait for an exchange in their narrow type";
+  let summary = "keep wide rows in their narrow type during an exchange";
   let description = [{
-    A float32 tile of 64 or more registers a thread that is used on both sides of an exchange takes those registers while
-    the exchange is under way, and registers say how many blocks share a multiprocessor, and so how much memory traffic is
-    in flight. Where the tile is a few cheap ops away from tiles of 16 bits or fewer, and those together are narrower than
-    what waits now, the ops are done again behind the exchange on a `kgpu.keep` of the narrow tiles.
+    A float32 tile of 64 or more registers a thread that is used on both sides of an exchange occupies those registers
+    during the exchange. Registers limit how many blocks share a multiprocessor, and so how much memory traffic is in
+    flight. Where the tile is a few cheap ops away from tiles of 16 bits or fewer, and those together are narrower than
+    the live tile, the ops are repeated after the exchange on a `kgpu.keep` of the narrow tiles.
 
     ```mlir
     %v = arith.extf %row : tensor<8192xf16, #row> to tensor<8192xf32, #row>
@@ -174,17 +176,19 @@ def RecomputeAfterExchangePass : Pass<"kiln-recompute-after-exchange", "::mlir::
 }
 
 def HintStreamsPass : Pass<"kiln-hint-streams", "::mlir::func::FuncOp"> {
-  let summary = "what a large launch reads once, and what any reads a second time, has an eviction priority";
+  let summary = "give eviction priorities to data that is read once, and to data that is read again";
   let description = [{
-    What a loop reads and a later one over the same range reads again is kept until then, and may go first behind it.
+    Data that one loop reads and a later loop over the same range reads again is kept until then; the second read marks
+    it to be evicted first.
 
-    Of a launch that reads several times what the L2 holds (`kgpu.streaming` on the module) other tiles that one program
-    alone reads get the priority that the L2 keeps longest: they then displace each other, and not the lines that wait to
-    be written.
+    In a launch that reads several times what the L2 holds (`kgpu.streaming` on the module), other tiles that only one
+    program reads get the priority that the L2 keeps longest: they then displace each other, and not the lines that wait
+    to be written back.
 
-    One program alone reads what varies with the program in every way in which the kernel's writes do: by the same
-    `tile.program_id`s, and quotients and remainders of them. Rows do, a norm's weights and a bias by columns do not. Other
-    reads in loops, scalars, and reads with a hint of their own stay.
+    A read is private to one program if its address varies with the program in every way in which the addresses of the
+    kernel's writes do: by the same `tile.program_id`s, and by quotients and remainders of them. Rows qualify; a norm's
+    weights or a bias by columns do not. Other reads in loops, scalars, and reads that already have a hint stay
+    unchanged.
 
     ```mlir
     %x = tile.load %rows : ...
@@ -202,18 +206,18 @@ def HintStreamsPass : Pass<"kiln-hint-streams", "::mlir::func::FuncOp"> {
 }
 
 def HoistReadsPass : Pass<"kiln-hoist-reads", "::mlir::func::FuncOp"> {
-  let summary = "read what is needed behind a reduction in front of it, where registers allow";
+  let summary = "move reads ahead of a reduction, where registers allow";
   let description = [{
-    A read behind a reduction is a second wait for memory. One that depends on nothing of the reduction joins the kernel's
-    first run of reads, with what its address and mask are made of, unless a write in between may reach what it reads, or
-    something stands there that the program orders by itself (a loop, a branch, a barrier, an assertion, an atomic, a
+    A read after a reduction is a second wait for memory. One that does not depend on the reduction joins the kernel's
+    first run of reads, together with the ops that compute its address and mask, unless a write in between may reach
+    what it reads, or something in between must keep its place (a loop, a branch, a barrier, an assertion, an atomic, a
     volatile read).
 
-    What it gives takes registers while the reduction is under way, beside the tiles that wait for it anyway, and
-    registers say how many blocks share a multiprocessor. All such reads move, or none: up to 48 registers a thread for
-    what waits (40 in blocks of more than 16 warps, 56 where warps reduce by themselves). Blocks of up to 8 warps that
-    read a row of at most 16 bits an element may take up to 160; but where a long masked row has two further tiles, all
-    stay as they are. (Measured on an H200; see RATIONALE.md.)
+    Its result occupies registers during the reduction, in addition to the tiles that wait for it anyway, and registers
+    limit how many blocks share a multiprocessor. Either all such reads move, or none: up to 48 registers a thread for
+    waiting tiles (40 in blocks of more than 16 warps, 56 where each warp reduces by itself). Blocks of up to 8 warps
+    that read a row of at most 16 bits an element may take up to 160; but where a long masked row has two further tiles,
+    all reads stay in place. (Measured on an H200; see RATIONALE.md.)
 
     ```mlir
     %x = tile.load %p : ...
@@ -228,19 +232,19 @@ def HoistReadsPass : Pass<"kiln-hoist-reads", "::mlir::func::FuncOp"> {
     %v = arith.extf %x : ...
     %s = tile.reduce(%v) axis 0 {...} : ...
     ```
-    Needs: exchanges lowered, and what waits for them as narrow as it can (`kiln-recompute-after-exchange`). Guarantees:
+    Needs: exchanges lowered, and waiting tiles as narrow as they can be (`kiln-recompute-after-exchange`). Guarantees:
     nothing more than before. Numeric effect: none.
   }];
 }
 
 def PlanSharedMemoryPass : Pass<"kiln-plan-shared-memory", "::mlir::func::FuncOp"> {
-  let summary = "give each allocation its place";
+  let summary = "assign each shared-memory allocation its offset";
   let description = [{
-    Sets `offset` of every `kgpu.alloc` and `kgpu.shared_bytes` of a kernel. Two allocations share bytes where their lives
-    are apart and a barrier that is there anyway (every store needs one before its loads) stands between; only when that
-    takes more than a few KiB beyond the least, or does not fit the machine, do lives end at the last use, at the price
-    of further barriers. Memory that is never read goes, with its stores. Memory with an mbarrier has bytes of its own:
-    another cta may send at any time.
+    Sets `offset` of every `kgpu.alloc` and `kgpu.shared_bytes` of a kernel. Two allocations share bytes if their live
+    ranges are disjoint and a barrier that exists anyway (every store needs one before its loads) separates them. Only
+    if that takes more than a few KiB beyond the minimum, or does not fit the machine, do live ranges end at the last
+    use, at the price of further barriers. Memory that is never read is removed, with its stores. Memory with an
+    mbarrier never shares its bytes: another cta may send to it at any time.
 
     ```mlir
     %a = kgpu.alloc : !kgpu.mem<128xf32, #m>      (store, load)
@@ -253,28 +257,28 @@ def PlanSharedMemoryPass : Pass<"kiln-plan-shared-memory", "::mlir::func::FuncOp
     %b = kgpu.alloc {offset = 512 : i64} : ...
     %c = kgpu.alloc {offset = 0 : i64} : ...      (%b's barrier is between the load from %a and the store to %c)
     ```
-    Needs: exchanges lowered. Guarantees: allocations alive together are apart; the sum fits the target, or the error says
-    what is required, what there is, and which option to change.
+    Needs: exchanges lowered. Guarantees: allocations that are live together do not overlap; the total fits the target,
+    or the error says what is required, what there is, and which option to change.
   }];
   let dependentDialects = ["::kiln::kgpu::KgpuDialect"];
 }
 
 def InsertBarriersPass : Pass<"kiln-insert-barriers", "::mlir::func::FuncOp"> {
-  let summary = "put a barrier wherever two accesses to the same bytes need one, and nowhere else";
+  let summary = "insert a barrier wherever two accesses to the same bytes need one, and nowhere else";
   let description = [{
-    Follows the accesses to shared and global memory since the last barrier through branches and around loops. An access that
-    conflicts with one of them (read after write, write after read, write after write, in the same bytes, whether of one
-    allocation or of two that share a place) gets a barrier in front of it: as late as possible, so that several stores
-    share one. Slots that iterations use in turn do not conflict with those of the iteration before. What only conflicts
-    with accesses from before a loop is settled in front of the loop. Where a store reaches into other ctas, or the ctas
-    of a cluster share what is accessed in global memory, the barrier is the cluster's. The first store into another cta
-    also waits for all ctas to have started, and so does any other barrier of the cluster before it. The program's own
-    barriers, and those that the order of an atomic brings, count.
+    Tracks the accesses to shared and global memory since the last barrier, through branches and around loops. An access
+    that conflicts with one of them (read after write, write after read or write after write of the same bytes, whether
+    in one allocation or in two that share bytes) gets a barrier in front of it: as late as possible, so that several
+    stores share one. Slots that iterations use alternately do not conflict with those of the previous iteration. A
+    conflict only with accesses before a loop is settled in front of the loop. Where a store reaches into other ctas, or
+    the ctas of a cluster share global memory that is accessed, the barrier is the cluster's. The first store into
+    another cta, and any earlier cluster barrier, also waits for all ctas to have started. Barriers written by the
+    program, and those implied by an atomic's memory order, count.
 
-    Each role is a program of its own, whose barriers are the role's; where what it touches conflicts with what stands
-    before or behind the roles, the barrier there is the cta's. Where tensor cores or the copy engine read what threads
-    stored, a `kgpu.fence_async` goes in front of the barrier. What they read counts as read where it is waited for.
-    Memory of channels is left to those.
+    Each role is a program of its own with role-wide barriers; where its accesses conflict with code before or after the
+    roles, the barrier there is cta-wide. Where tensor cores or the copy engine read what threads stored, a
+    `kgpu.fence_async` goes in front of the barrier. Their reads count as reads at the op that waits for them. Channel
+    memory is synchronized by the channels themselves.
 
     ```mlir
     kgpu.local_store %x, %a
@@ -296,21 +300,22 @@ def InsertBarriersPass : Pass<"kiln-insert-barriers", "::mlir::func::FuncOp"> {
 }
 
 def VerifyBarriersPass : Pass<"kiln-verify-barriers", "::mlir::func::FuncOp"> {
-  let summary = "fail where a barrier is missing, or one is used in a way that hangs";
+  let summary = "fail if a barrier is missing, or is used in a way that hangs";
   let description = [{
-    Independent checks, each said at the op that goes wrong. None knows how barriers came to be; shared with
-    `kiln-insert-barriers` are only the notions of which bytes an op touches (MemoryAccess.h) and of which ops bring a
-    barrier (dialects/kgpu/BarrierUse.h, from which the lowering emits them).
+    Independent checks, each reported at the offending op. None knows how the barriers were inserted. All they share
+    with `kiln-insert-barriers` are the descriptions of which bytes an op touches (MemoryAccess.h) and of which ops
+    imply a barrier (dialects/kgpu/BarrierUse.h, from which the lowering emits them).
 
-    - Hazards: walks every path of the kernel from each access, to shared or global memory, to the next barrier that all
-      who see the access take part in; an access on the way that conflicts is an error.
-    - What tensor cores and the copy engine do goes on until a wait: nothing that conflicts stands before it, shared memory
-      outlives it, and between what threads stored and them is a fence on every path, and behind that a barrier.
-    - Roles: two of them touch no memory of the same allocation, nor arrays that are not known to be disjoint, one writing.
-    - Order: arrivals at the barrier of the cluster and waits for it take turns on every path, those of whole
-      barriers, of the program's own and of ordering atomics included; none is open at the return; both ways through a
-      branch and each iteration of a loop agree; no barrier is inside an op whose region not all threads run alike.
-    - Other ctas: the first store into another cta comes after a barrier of the cluster. Memory with an mbarrier is
+    - Hazards: walks every path of the kernel from each access to shared or global memory up to the next barrier in
+      which all threads that can observe the access take part; a conflicting access on the way is an error.
+    - Tensor-core and copy-engine accesses last until a wait: no conflicting access comes before it, the shared memory
+      outlives it, and between threads' stores and such a read there is a fence on every path, followed by a barrier.
+    - Roles: no two roles touch memory of the same allocation, or arrays not known to be disjoint if one of them writes.
+    - Order: arrivals at the cluster barrier and waits for it alternate on every path, including those of whole
+      barriers, of the program's own and of ordering atomics; none is pending at the return; both sides of a branch and
+      each iteration of a loop agree; no barrier is inside an op whose region not all threads execute together.
+    - Other ctas: the first store into another cta comes after a cluster barrier. Memory with an mbarrier is initialized
+      once, before that; it is sent to, awaited and read in this order; and in a loop it has two alternating slots.
       set up once, before; is sent to, awaited and read in this order; and in a loop has two slots used in turn.
 
     Changes nothing. Needs: allocations with offsets; no calls.
@@ -318,43 +323,44 @@ def VerifyBarriersPass : Pass<"kiln-verify-barriers", "::mlir::func::FuncOp"> {
 }
 
 def VerifyChannelsPass : Pass<"kiln-verify-channels", "::mlir::func::FuncOp"> {
-  let summary = "fail where a channel is used in a way that hangs, or reads what has not come";
+  let summary = "fail if a channel is used in a way that hangs, or reads data that has not arrived";
   let description = [{
-    Follows each role by itself, op by op, under assumed trip counts (0, 1, 2, around the number of slots and beyond, the
-    same for loops whose bounds are computed alike), and proves of what it sees:
+    Follows each role separately, op by op, under assumed trip counts (0, 1, 2, around the number of slots and beyond,
+    the same for loops whose bounds are computed alike), and proves of what it sees:
 
     - Cursors: a role acquires, commits, receives and releases places 0, 1, 2, ... of the ring, each once, in order.
-    - Balance: what producers commit is what each consumer receives, and all of it is released.
-    - Slots: parts are filled between acquire and commit (by one copy each, where copies announce bytes) and read between
-      receive and release; what a product or a copy reads is not released before it was waited for, which products are
-      counted for in the order of the program.
+    - Balance: each consumer receives what producers commit, and releases all of it.
+    - Slots: parts are filled between acquire and commit (by one copy each, if copies announce bytes) and read between
+      receive and release; what a product or a copy reads is not released before that op was waited for. Products are
+      counted in program order for this.
     - In flight: the result of a product is the accumulator of the next, is carried by a loop, or is waited for.
-    - Fences: stores are fenced before products or copies read them, where the slot is committed or, once memory is
+    - Fences: stores are fenced before products or copies read them: where the slot is committed or, once memory is
       planned, at the latest where it is read.
-    - Ends: the numbers of fillers and readers are those of the warps of the roles; a channel's users are all in roles or
-      all outside; no product or copy is under way when a role ends.
-    - Progress: all roles come to their ends, taken as far as each can go with the slots there are.
+    - Ends: the numbers of fillers and readers match the roles' warps; a channel's users are all in roles or all
+      outside; no product or copy is in flight when a role ends.
+    - Progress: all roles reach their ends when each advances as far as it can with the available slots.
 
-    Conditions may tell the first and last iterations of a loop apart, by as much as twice the slots. What hangs on
-    anything else is assumed anew each time, alike where it is computed alike; where roles do not agree in that, the error
-    names the two loops or branches.
+    Conditions may distinguish the first and last iterations of a loop, up to twice the number of slots. The outcome of
+    any other condition is assumed anew each time, consistently where it is computed alike; where roles do not agree on
+    it, the error names the two loops or branches.
 
-    Changes nothing. Runs at any time after roles were made, before layouts too.
+    Changes nothing. May run any time after roles exist, also before layouts.
   }];
 }
 
 def OverlapLaunchesPass : Pass<"kiln-overlap-launches", "::mlir::func::FuncOp"> {
-  let summary = "where the next launch may begin, and where this one waits for the one before";
+  let summary = "mark where the next launch may begin, and where this one waits for the previous one";
   let description = [{
-    For launches that overlap with their neighbours (`kgpu.pdl` on the module; others are left as they are), where the
-    kernel does not say so itself.
+    Applies to launches that overlap their neighbours (`kgpu.pdl` on the module; others are left as they are), unless
+    the kernel places these ops itself.
 
-    - The next launch may begin at once where the programs of this one all run at once (`kgpu.single_wave`), as it takes
-      no place from them. Elsewhere it may begin behind the first run of reads of tiles, when what this one waits for is
-      on its way. A write, a branch or a loop ends that run too, needed or not, since behind it the next launch would be
-      late; where a loop comes before any run, or there is none, it may begin at once.
-    - This launch waits for the one before in front of its first access to global memory, each role for itself, and at
-      its end where there is none: the grid behind waits for this one alone, and so for all before it.
+    - The next launch may begin at once if all programs of this one run at once (`kgpu.single_wave`), since it takes no
+      resources from them. Otherwise it may begin after the first run of reads of tiles, when the data that this launch
+      waits for is on its way. A write, a branch or a loop also ends that run, whether or not it needs the data, since
+      after it the next launch would start late; if a loop comes before any run, or there is no run, it may begin at
+      once.
+    - This launch waits for the previous one before its first access to global memory, each role separately, and at its
+      end if there is no access: the next grid waits for this one alone, and thereby for all earlier ones.
 
     ```mlir
     %x = tile.load %p : ...
@@ -375,11 +381,12 @@ def OverlapLaunchesPass : Pass<"kiln-overlap-launches", "::mlir::func::FuncOp"> 
 }
 
 def CloseReadsPass : Pass<"kiln-close-reads", "::mlir::func::FuncOp"> {
-  let summary = "what a kernel reads together is asked for together";
+  let summary = "keep reads issued together";
   let description = [{
-    ptxas moves reads down to where their values are used, also past others that are long waited for. Behind the last of a
-    run of reads of tiles comes a `kgpu.close_reads`, across which nothing moves, before the first op that needs one of
-    them; but where launches begin or wait there, which keeps its place as well, and behind a single read.
+    ptxas moves reads down to where their values are used, even past uses of reads whose data arrived long ago. So a
+    `kgpu.close_reads`, across which nothing moves, follows the last of a run of tile reads, before the first op that
+    needs one of them. Exceptions: a single read, and a place where a launch begins or waits, which keeps the order as
+    well.
 
     ```mlir
     %x = tile.load %p : ...

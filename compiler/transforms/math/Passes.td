@@ -7,13 +7,13 @@ include "mlir/Pass/PassBase.td"
 def ExpandMathPass : Pass<"kiln-expand-math", "::mlir::ModuleOp"> {
   let summary = "expand elementary functions and narrow floats";
   let description = [{
-    Replaces every `math` operation the target has no instruction for, every operation on f16, bf16, f8E4M3FN and
+    Replaces every `math` operation for which the target has no instruction, every operation on f16, bf16, f8E4M3FN and
     f8E5M2, `arith.remf` and wide integer multiplications by `arith`, `scf` and the `math` operations that are
     instructions (sqrt, fma, absf, copysign, floor, ceil, trunc, roundeven), so that generated code calls neither libm
-    nor libgcc. Works on scalars, vectors and static tensors alike. What is legal is decided by `kiln.target`. On the
-    CPU, an elementary function of f32 or f64 that stands in a module 32 times or more on one type is expanded once,
-    in a function that is called: what LLVM does with an expansion takes it 10 ms. On a GPU sin, cos and tan are, from
-    64 on.
+    nor libgcc. Works on scalars, vectors and static tensors alike. `kiln.target` decides what is legal. On the CPU, an
+    elementary function of f32 or f64 that occurs 32 times or more on one type in a module is expanded once, in a
+    function that is called: LLVM spends 10 ms on each expansion. On a GPU this applies to sin, cos and tan, from 64
+    occurrences on.
 
     ```mlir
     %y = math.exp %x : vector<16xf32>

@@ -5,19 +5,20 @@
 include "mlir/Pass/PassBase.td"
 
 def ChooseSchedulePass : Pass<"kiln-choose-schedule", "::mlir::func::FuncOp"> {
-  let summary = "say how a kernel's loads, products and stores overlap";
+  let summary = "choose how a kernel's loads, products and stores overlap";
   let description = [{
-    Looks for a loop that multiplies what it loads through descriptors and adds to an accumulator, and writes down which
-    schedule the kernel is to have, with its numbers, as the kernel's attribute `kgpu.schedule`. What the launch asked for
-    (module attributes `kgpu.schedule`, `kgpu.stages`, `kgpu.consumers`) decides where it fits; otherwise what fits best:
+    Looks for a loop that multiplies what it loads through descriptors and adds to an accumulator, and records the
+    kernel's schedule and its parameters in the kernel attribute `kgpu.schedule`. The launch's request (module
+    attributes `kgpu.schedule`, `kgpu.stages`, `kgpu.consumers`) decides where it fits; otherwise the best fit is taken:
 
-    - `cooperative`: a warp copies, one to three groups of four warps multiply, each its rows of the tile. Blocks stay and
-      run one program after the other.
-    - `attention`: two chained products, softmax of a step under the second product of the step before.
-    - `streams`, where it is asked for: several products in loops, of blocks that stay and blocks that are walked.
-    - `simple`: all threads copy ahead, through descriptors or pointers, and multiply what has come. Where the target
-      could do the former a remark says why it does not.
-    - none: a remark says why; products are made where they stand.
+    - `cooperative`: one warp copies, one to three groups of four warps multiply, each with its own rows of the tile.
+      Blocks are persistent and run one program after another.
+    - `attention`: two chained products, with the softmax of one step under the second product of the previous step.
+    - `streams`, where it is asked for: several products in loops, over blocks that are held and blocks that are
+      streamed.
+    - `simple`: all threads copy ahead, through descriptors or pointers, and multiply what has arrived. Where the target
+      supports one of the schedules above, a remark says why it was not chosen.
+    - none: a remark says why; products stay in place.
 
     ```mlir
     %c = scf.for %k = ... iter_args(%acc = %zero) {
@@ -37,9 +38,9 @@ def ChooseSchedulePass : Pass<"kiln-choose-schedule", "::mlir::func::FuncOp"> {
 def MaterializeSchedulePass : Pass<"kiln-materialize-schedule", "::mlir::func::FuncOp"> {
   let summary = "write the chosen schedule out as channels and roles";
   let description = [{
-    The kernel is cloned once for each role, and each clone keeps its part: the loading role computes what positions depend on
-    and copies into a channel, the multiplying role receives from it. Loops carry the cursor of the ring. Blocks run every
-    program whose number is theirs modulo the number of blocks (`kgpu.persistent`).
+    The kernel is cloned once for each role, and each clone keeps its part: the load role computes positions and copies
+    into a channel, the multiply role receives from it. Loops carry the ring's cursor. Each block runs every program
+    whose number is congruent to its own modulo the number of blocks (`kgpu.persistent`).
 
     ```mlir
     %acc = scf.for ... { %a = tile.desc_load ...; %b = tile.desc_load ...; tile.dot ... }
@@ -51,28 +52,28 @@ def MaterializeSchedulePass : Pass<"kiln-materialize-schedule", "::mlir::func::F
     kgpu.roles @load warps 1 { loops of kgpu.acquire, kgpu.copy_in, kgpu.commit }
       @multiply groups 2 warps 4 { loops of kgpu.receive, kgpu.warpgroup_mma, kgpu.release; the store }
     ```
-    `simple` leaves the kernel as it is but for the loop that multiplies, whose loads become `kgpu.copy_block` or
+    `simple` leaves the kernel unchanged except for the loop that multiplies, whose loads become `kgpu.copy_block` or
     `kgpu.copy_tile` some iterations ahead and `kgpu.local_load` of a slot:
     ```mlir
     %ring = kgpu.channel groups ...
-    loop of as many iterations as slots less one: kgpu.acquire, kgpu.copy_block, kgpu.commit
-    scf.for ... { kgpu.receive; the same for an iteration to come; kgpu.local_load, tile.dot; kgpu.release }
-    kgpu.receive, kgpu.release of what was closed for nothing
+    loop with one iteration fewer than slots: kgpu.acquire, kgpu.copy_block, kgpu.commit
+    scf.for ... { kgpu.receive; the copies for a later iteration; kgpu.local_load, tile.dot; kgpu.release }
+    kgpu.receive, kgpu.release of the groups that were closed empty
     ```
     Needs: `kgpu.schedule` as kiln-choose-schedule writes it; no layouts yet. Guarantees: no tile crosses roles. Numeric
-    effect: products are added in the order of the instruction, which sums several at once.
+    effect: products are accumulated in the order of the instruction, which sums several at once.
   }];
   let dependentDialects = ["::kiln::kgpu::KgpuDialect", "::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
 
 def LowerDescReductionsPass : Pass<"kiln-lower-desc-reductions", "::mlir::func::FuncOp"> {
-  let summary = "blocks that are combined into a described array become atomics of pointers";
+  let summary = "turn reductions of blocks into described arrays into atomics through pointers";
   let description = [{
-    What no schedule has taken of `tile.desc_reduce`:
+    Lowers every `tile.desc_reduce` that no schedule has taken:
     ```mlir
     tile.desc_reduce fadd %d[%i, %j], %v
     ```
-    becomes a relaxed `tile.atomic_rmw fadd` of pointers to the elements, with a mask of those that are inside the array.
+    becomes a relaxed `tile.atomic_rmw fadd` through pointers to the elements, masked to those inside the array.
 
     Needs: descriptors that are made where they are used; no layouts yet. Numeric effect: none.
   }];

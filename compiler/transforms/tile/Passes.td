@@ -5,13 +5,13 @@
 include "mlir/Pass/PassBase.td"
 
 def ExpandMapsPass : Pass<"kiln-expand-maps", "::mlir::func::FuncOp"> {
-  let summary = "functions of scalars become ops on tiles";
+  let summary = "turn functions of scalars into ops on tiles";
   let description = [{
-    Each op in the region of a `tile.map` becomes the same op on tiles; what depends on no element stays a scalar. An
-    `scf.if` on an element's value becomes both of its branches and a select, a loop that elements leave at different
-    times one that runs until the last has left. Loads, stores, atomics and assertions get the mask of the elements that
-    reach them. In the regions of `tile.reduce`, `tile.scan` and `tile.inline_asm` an `scf.if` becomes its branches and
-    selects likewise.
+    Each op in the region of a `tile.map` becomes the same op on tiles; ops that depend on no element stay scalar. An
+    `scf.if` on an element's value becomes both of its branches and a select; a loop that elements leave at different
+    times becomes a loop that runs until the last has left. Loads, stores, atomics and assertions are masked to the
+    elements that reach them. In the regions of `tile.reduce`, `tile.scan` and `tile.inline_asm`, an `scf.if` likewise
+    becomes its branches and selects.
 
     ```mlir
     %y = tile.map(%x) {
@@ -32,7 +32,7 @@ def ExpandMapsPass : Pass<"kiln-expand-maps", "::mlir::func::FuncOp"> {
 }
 
 def LowerBlockPointersPass : Pass<"kiln-lower-block-pointers", "::mlir::func::FuncOp"> {
-  let summary = "block pointers become descriptors and offsets";
+  let summary = "turn block pointers into descriptors and offsets";
   let description = [{
     A block pointer is a descriptor and one i32 offset per dimension. The descriptor of a block pointer never changes
     (`tile.advance` only moves the offsets), so each use is traced to it, and only the parts are carried through
@@ -57,7 +57,7 @@ def LowerBlockPointersPass : Pass<"kiln-lower-block-pointers", "::mlir::func::Fu
 }
 
 def CombineTilesPass : Pass<"kiln-combine-tiles", "::mlir::func::FuncOp"> {
-  let summary = "fuse what belongs together, and compute on small shapes before spreading";
+  let summary = "fuse related ops, and compute on small shapes before broadcasting";
   let description = [{
     - `dot(a, b, 0) + c` and `c + dot(a, b, 0)`, the dot used once and in the same block: `dot(a, b, c)`. Numeric effect
       for floats: the sum starts from `c` instead of zero; exact for integers.
@@ -94,12 +94,12 @@ def UnrollLoopsPass : Pass<"kiln-unroll-loops", "::mlir::func::FuncOp"> {
 }
 
 def HoistInvariantsPass : Pass<"kiln-hoist-invariants", "::mlir::func::FuncOp"> {
-  let summary = "move what a loop does not change in front of it";
+  let summary = "move loop invariants in front of the loop";
   let description = [{
     Pure ops whose operands come from outside a loop move in front of it, unless the loop has `tile.no_licm`. A load
-    moves too if nothing in the loop may write memory (stores, atomics, barriers, calls with effects), it stands directly
-    in the body of an `scf.for`, it is not volatile, and running it when the loop does not run at all is harmless: the loop
-    provably runs at least once. Divisions by a value not known to be nonzero stay, because a loop that never runs must not fault.
+    moves too if nothing in the loop may write memory (stores, atomics, barriers, calls with effects), it is directly in
+    the body of an `scf.for`, it is not volatile, and executing it is harmless because the loop provably runs at least
+    once. Divisions by a value not known to be nonzero stay, because a loop that never runs must not fault.
 
     ```mlir
     scf.for %i = %c0 to %n step %c1 { %w = arith.mulf %a, %b ... use(%i, %w) }
@@ -116,12 +116,12 @@ def HoistInvariantsPass : Pass<"kiln-hoist-invariants", "::mlir::func::FuncOp"> 
 }
 
 def WidenOffsetsPass : Pass<"kiln-widen-offsets", "::mlir::func::FuncOp"> {
-  let summary = "compute addresses in 64 bits where 32 may not do";
+  let summary = "compute addresses in 64 bits where 32 may overflow";
   let description = [{
-    An offset of `tile.addptr` that ranges cannot show to stay inside its width is computed again in i64: the sums,
-    products, shifts, selects and shape ops it is made of are cloned on sign-extended leaves, as far up as some overflow
-    is possible; what `scf.for` and `scf.if` carry of it is carried a second time. Leaves are loads, arguments,
-    reductions, quotients, remainders, bit operations, explicit casts and what `scf.while` carries. An offset that cannot
+    An offset of `tile.addptr` that the range analysis cannot prove to stay inside its width is recomputed in i64: the
+    sums, products, shifts, selects and shape ops it is made of are cloned on sign-extended leaves, as far up as
+    overflow is possible; `scf.for` and `scf.if` carry a second, widened copy. Leaves are loads, arguments, reductions,
+    quotients, remainders, bit operations, explicit casts and values carried by `scf.while`. An offset that cannot
     overflow is left alone, and so is every use of the same values that is not an address: there, arithmetic wraps.
 
     ```mlir
@@ -136,17 +136,17 @@ def WidenOffsetsPass : Pass<"kiln-widen-offsets", "::mlir::func::FuncOp"> {
     %q = tile.addptr %p, %o : !tile.ptr<f32>, i64
     ```
     Needs: nothing. Guarantees: where no operation overflows, the same addresses. Where one does, the address that the
-    program's formula means instead of one 2^32 elements away.
+    program's formula denotes, instead of one 2^32 elements away.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::kiln::tile::TileDialect"];
 }
 
 def PrintAlignmentPass : Pass<"kiln-print-alignment", "::mlir::func::FuncOp"> {
-  let summary = "write what the analyses know onto the ops (for tests)";
+  let summary = "annotate ops with the results of the analyses (for tests)";
   let description = [{
     Sets `kiln.alignment` on every op with integer or pointer results, one string per result: per dimension the size of
-    the groups, the step inside them and what divides their first element, then the range of all elements. Arguments of
-    an op's regions go to `kiln.alignment_args`.
+    the groups, the step inside them and the divisor of their first element, then the range of all elements. Arguments
+    of an op's regions go to `kiln.alignment_args`.
   }];
 }
 
