@@ -1,4 +1,4 @@
-// Recognising two chained products.
+// Recognizes two chained products.
 #include "compiler/transforms/schedule/ChainedProducts.h"
 #include "compiler/analysis/Disjoint.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -16,7 +16,7 @@ bool ChainedProducts::isPart(Operation *op) {
   return op == scores || op == sums || query.isPart(op) || keys.isPart(op) || values.isPart(op);
 }
 
-/// The same tile without sides of 1 in front; null where the reshape does anything else.
+/// The tile's type without its leading sides of 1; null if the reshape does anything else.
 static RankedTensorType withoutUnitSides(RankedTensorType type, RankedTensorType reshaped) {
   ArrayRef<int64_t> sides = type.getShape();
   if (reshaped.getRank() != 2 || sides.size() < 2 || sides.take_back(2) != reshaped.getShape() ||
@@ -25,7 +25,7 @@ static RankedTensorType withoutUnitSides(RankedTensorType type, RankedTensorType
   return reshaped;
 }
 
-/// The block behind one factor, loaded in `block` for this product alone.
+/// The block that an operand is made of, loaded in `block` for this product alone.
 static std::optional<Block2D> blockOf(Value factor, Block *block, std::string &why) {
   Block2D found;
   bool alone = factor.hasOneUse();
@@ -69,7 +69,7 @@ static DenseSet<Operation *> dependents(Value from, scf::ForOp loop) {
   return found;
 }
 
-/// From some step on the condition holds: the step's number, or a constant more, exceeds what stays.
+/// The condition holds from some step on: the induction variable, possibly plus an invariant, exceeds an invariant.
 static bool isLate(scf::IfOp branch, scf::ForOp loop) {
   auto compare = branch.getCondition().getDefiningOp<arith::CmpIOp>();
   if (!compare)
@@ -123,7 +123,7 @@ std::optional<ChainedProducts> schedule::findChainedProducts(func::FuncOp kernel
       why = "the loop carries scalars";
       return std::nullopt;
     }
-  // The accumulator is scaled, and nothing else comes of it, before the second product.
+  // The accumulator is only scaled before the second product, and used for nothing else.
   chain.rescaling = dependents(chain.loop.getRegionIterArgs()[chain.accumulator], chain.loop);
   chain.rescaling.erase(chain.sums);
   for (Operation *op : chain.rescaling)
@@ -149,7 +149,7 @@ std::optional<ChainedProducts> schedule::findChainedProducts(func::FuncOp kernel
     if (branch && !chain.late && isLate(branch, chain.loop)) {
       chain.late = branch;
     } else if (branch && chain.late && branch.getCondition() == chain.late.getCondition()) {
-      // The same steps take it.
+      // Taken in the same steps.
     } else if (isa<scf::IfOp, scf::ForOp, scf::WhileOp>(op)) {
       why = "a loop or branch in the loop is not one that the last steps alone take";
       return std::nullopt;

@@ -1,19 +1,19 @@
-// The schedule of two chained products: how many groups, how many slots.
+// The schedule of two chained products: chooses the numbers of groups and slots.
 #include "compiler/transforms/schedule/ChainedProducts.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::schedule;
 
-// Slots of keys and of values beyond which nothing was gained.
+// More slots of keys and values than this gained nothing.
 static constexpr int64_t kMaxStages = 4;
-// Registers of one thread for scores, factor and sums, by the number of groups: what is left takes statistics and
+// Registers per thread for scores, operand and accumulator, by the number of groups. The rest is for statistics and
 // addresses.
 static constexpr int64_t kMaxRegisters[] = {0, 200, 200, 128};
-// What barriers and mbarriers may take beside slots.
+// Shared memory reserved for barriers and mbarriers.
 static constexpr int64_t kSpareBytes = 2048;
 
-/// Scores and sums of f32, and the left factor that scores are rounded to.
+/// f32 scores and accumulator, and the left operand that scores are rounded to.
 static int64_t registersOf(ChainedProducts &chain, int64_t consumers) {
   ArrayRef<int64_t> scores = chain.scores.getType().getShape();
   int64_t threads = 128 * consumers, rows = scores[0];
@@ -41,7 +41,7 @@ std::optional<Schedule> schedule::chooseAttention(func::FuncOp kernel, ChainedPr
       return std::nullopt;
   Schedule schedule;
   schedule.name = kAttention;
-  // Each group has 64 queries, or several times 64: softmax of one then runs beside products of another.
+  // Each group has 64 queries, or a multiple of 64: softmax of one group then overlaps products of another.
   int64_t groups = consumers.value_or(3);
   while (!consumers && groups > 1 && !fits(chain, groups))
     --groups;
@@ -61,10 +61,10 @@ std::optional<Schedule> schedule::chooseAttention(func::FuncOp kernel, ChainedPr
   }
   tile::DescStoreOp store = copyableStore(chain, alignment);
   auto stored = store ? bytesOf(cast<RankedTensorType>(storedTile(store.getValue()).getType())) : std::nullopt;
-  // Results that no copy takes may go through an exchange, as sums of 32 bits.
+  // Results that the copy engine does not store may go through an exchange, as 32-bit elements.
   int64_t sums = chain.sums.getType().getNumElements() * 4;
   int64_t left = target.gpu.maxSharedBytes - kSpareBytes - *query - (stored ? *stored : sums);
-  // What a step reads by pointers goes through two tiles in turn.
+  // Tiles that a step reads through pointers are exchanged through two alternating slots.
   int64_t beside = 0;
   chain.loop.walk([&](tile::LoadOp load) {
     if (auto type = dyn_cast<RankedTensorType>(load.getType()))
@@ -72,7 +72,7 @@ std::optional<Schedule> schedule::chooseAttention(func::FuncOp kernel, ChainedPr
   });
   left -= beside;
   int64_t wanted = stages.value_or(kMaxStages), fitting = left / (*keys + *values);
-  // Queries of the next program come meanwhile, if that leaves two slots of keys and of values.
+  // Prefetch the next program's queries if that leaves two slots of keys and values.
   if (int64_t with = (left - *query) / (*keys + *values); with >= std::min<int64_t>(wanted, 2)) {
     schedule.queries = 2;
     fitting = with;

@@ -17,17 +17,17 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::schedule;
 
-// Slots beyond which nothing was gained: enough bytes are on their way.
+// More slots than this gained nothing: enough bytes are in flight.
 static constexpr int32_t kMaxStages = 8;
-// Accumulators of one thread that leave room for the rest, by the number of groups: 128 rows by 192 of one or two; of
-// three, whose threads have 160 registers, 128 by 128.
+// Accumulator registers per thread that leave room for everything else, by the number of groups: 128 rows by 192
+// columns for one or two groups; 128 by 128 for three, whose threads have 160 registers.
 static constexpr int64_t kMaxAccumulators[] = {0, 200, 200, 128};
-// Columns of one instruction. Its registers fit those that the block starts with, which is all that ptxas goes by: of
-// three groups and four more warps, 128 a thread, and 64 by 208 takes 130.
+// Columns of one instruction. ptxas requires its registers to fit the count that the block starts with: with three
+// groups and four more warps that is 128 per thread, and 64 by 208 takes 130.
 static constexpr int64_t kMaxColumns[] = {0, 256, 256, 192};
-// Slots of the schedule `simple`, and how many are enough where that leaves room for another block beside.
+// Slots of the schedule `simple`, and how many are enough if that leaves room for a second block on the processor.
 static constexpr int32_t kSimpleStages = 4, kSharedStages = 3;
-// What barriers, mbarriers and exchanges of the kernel's own may take beside the ring.
+// Shared memory next to the ring reserved for barriers, mbarriers and the kernel's own exchanges.
 static constexpr int64_t kSpareBytes = 2048;
 
 namespace {
@@ -45,8 +45,8 @@ public:
       askedConsumers = number.getInt();
   }
 
-  /// Nothing, with a sentence in `why`, where products are made where they stand. Where something simpler is chosen
-  /// than what the target is best at, `why` says why too.
+  /// Nothing, with a sentence in `why`, if products stay in place. If a simpler schedule is chosen than the target's
+  /// best, `why` says why.
   std::optional<Schedule> choose(std::string &why);
 
 private:
@@ -56,11 +56,11 @@ private:
   int64_t besideSlots(tile::DotOp dot, const StagedLoop &staged) const;
   bool fitsGroups(ProductLoop &product, int64_t consumers, bool swapped, bool split, int64_t accumulators) const;
   bool maySplit(ProductLoop &product, bool swapped, std::string &why) const;
-  /// A block that the program loads or stores beside the product's factors.
+  /// A block that the program loads or stores in addition to the product's operands.
   struct Beside {
     Operation *op;
     RankedTensorType tile;
-    bool isLoad, byEngine; ///< the copy engine could fetch it ahead, or store it
+    bool isLoad, byEngine; ///< the copy engine could prefetch or store it
   };
   SmallVector<Beside> blocksBeside(ProductLoop &product);
   int64_t besideRing(ArrayRef<Beside> blocks, const Schedule &schedule) const;
@@ -87,8 +87,8 @@ static RankedTensorType blockOf(Operation *op) {
   return block ? dyn_cast<RankedTensorType>(block.getType()) : RankedTensorType();
 }
 
-/// Threads load or store by pointers what lies in memory as accumulators do, eight elements in a row: those that hold
-/// it.
+/// The tile lies in memory as accumulators do, in runs of eight elements. The threads that hold it then load or store
+/// it directly.
 static bool liesAsAccumulators(Operation *op, const AlignmentAnalysis &alignment) {
   Value pointers;
   if (auto load = dyn_cast<tile::LoadOp>(op))
@@ -121,7 +121,7 @@ std::optional<Schedule> Chooser::choose(std::string &why) {
 
 std::optional<Schedule> Chooser::withRoles(std::string &why) {
   if (!target.has(Feature::BulkCopy) || !target.has(Feature::WarpgroupMma)) {
-    // That is no more than what its kernels are made for, unless somebody asks for more.
+    // Kernels for this target expect no more, so only an explicit request gets a remark.
     if (asked != "auto")
       why = "the target multiplies from registers";
     return std::nullopt;
@@ -155,12 +155,12 @@ std::optional<Schedule> Chooser::withRoles(std::string &why) {
   return withRoles(*product, why);
 }
 
-/// Shared memory for factors that are no slots as they are: products of groups read them from there.
+/// Shared memory for operands that products of groups read from it and that are not slots as they are.
 int64_t Chooser::besideSlots(tile::DotOp dot, const StagedLoop &staged) const {
   int64_t bytes = 0;
-  // Groups have 64 rows.
+  // A group multiplies 64 rows.
   ArrayRef<int64_t> sides = dot.getType().getShape();
-  // Products of doubles are no warps' instructions: both factors are exchanged, through two tiles in turn.
+  // Warps have no instruction for f64 products: both operands are exchanged, each through two alternating tiles.
   if (dot.getType().getElementType().isF64()) {
     for (Value factor : {dot.getLhs(), dot.getRhs()})
       bytes += 2 * tile::memoryBytes(Float64Type::get(dot.getContext())) *
@@ -189,12 +189,12 @@ std::optional<Schedule> Chooser::simple(std::string &why) {
   std::optional<StagedLoop> staged = findStagedLoop(kernel, alignment, why);
   if (!staged)
     return std::nullopt;
-  // Groups multiply what follows from another product better where it stands.
+  // Warp groups do better with products that use another product's result when those stay in place.
   if (asked == "auto" && staged->products > 1 && target.has(Feature::WarpgroupMma)) {
     why = "there are several products";
     return std::nullopt;
   }
-  // What is loaded and stored beside goes through exchanges, one after the other; behind the loop in the ring's bytes.
+  // Other loaded and stored tiles go through exchanges, one at a time; those after the loop reuse the ring's bytes.
   int64_t before = 0, behind = 0, copies = 0;
   kernel.walk([&](Operation *op) {
     RankedTensorType type = blockOf(op);
@@ -204,7 +204,7 @@ std::optional<Schedule> Chooser::simple(std::string &why) {
     if (!type || type.getRank() != 2 || isStaged || liesAsAccumulators(op, alignment))
       return;
     Operation *top = kernel.front().findAncestorOpInBlock(*op);
-    // In a loop around it, through two tiles in turn.
+    // In an outer loop, through two alternating tiles.
     int64_t bytes = tile::memoryBytes(type.getElementType()) * (staged->around.empty() ? 1 : 2);
     bool isBehind = staged->around.empty() && staged->loop->isBeforeInBlock(top);
     int64_t &exchange = isBehind ? behind : before;
@@ -216,7 +216,7 @@ std::optional<Schedule> Chooser::simple(std::string &why) {
   int64_t half = target.gpu.sharedBytesPerProcessor / 2;
   auto fitting = [&](int64_t bytes) { return (bytes - beside) / staged->slotBytes(); };
   schedule.stages = std::min(wanted, fitting(target.gpu.maxSharedBytes));
-  // Two blocks of a processor hide what each waits for.
+  // Two blocks on a processor hide each other's waits.
   if (!askedStages && behind <= half && fitting(half) >= kSharedStages)
     schedule.stages = std::min(wanted, fitting(half));
   if (schedule.stages < 2) {
@@ -227,7 +227,7 @@ std::optional<Schedule> Chooser::simple(std::string &why) {
   return schedule;
 }
 
-/// Rows of the instruction's tile go to the groups in 64s, and a thread's accumulators fit its registers.
+/// Rows of the instruction's tile divide into 64s for the groups, and a thread's accumulators fit its registers.
 bool Chooser::fitsGroups(ProductLoop &product, int64_t consumers, bool swapped, bool split,
                          int64_t accumulators) const {
   ArrayRef<int64_t> sides = product.dot.getType().getShape();
@@ -235,12 +235,12 @@ bool Chooser::fitsGroups(ProductLoop &product, int64_t consumers, bool swapped, 
   int64_t columns = sides[swapped ? 0 : 1];
   if (side % sharers || rows % (64 * consumers) || columns % 8 || columns > kMaxColumns[consumers])
     return false;
-  // A product that is a sum of its own has registers of its own.
+  // A product that is accumulated separately has registers of its own.
   int64_t bits = product.dot.getType().getElementTypeBitWidth() * (product.isSummedApart() ? 2 : 1);
   return rows / consumers / 64 * columns / 2 * bits / 32 <= accumulators;
 }
 
-/// Each cta of a cluster may sum over a part of K: all send each other what they have summed, once a program.
+/// The CTAs of a cluster may split K: each has a partial sum, and they exchange those once per program.
 bool Chooser::maySplit(ProductLoop &product, bool swapped, std::string &why) const {
   RankedTensorType type = product.dot.getType();
   Value from = product.loop.getInitArgs()[product.accumulator];
@@ -270,26 +270,26 @@ SmallVector<Chooser::Beside> Chooser::blocksBeside(ProductLoop &product) {
   return blocks;
 }
 
-/// Shared memory of each cta for blocks of the product's shape that are loaded and stored beside its loop. Groups that
-/// take turns store through memory of their own.
+/// Shared memory per CTA for blocks of the product's shape that are loaded and stored in addition to its operands.
+/// Groups that take turns each store through their own memory.
 int64_t Chooser::besideRing(ArrayRef<Beside> blocks, const Schedule &schedule) const {
   int64_t bytes = 0, exchange = 0, each = schedule.inTurns() ? schedule.consumers : 1;
   for (const Beside &block : blocks) {
     bool own = block.byEngine && (block.isLoad ? schedule.fetched : schedule.stagedStore);
     auto memory = own ? storeMemory(block.tile, ctas, schedule.cutsColumns()) : std::nullopt;
-    if (memory && block.isLoad) // behind a fetched block lie its barriers
+    if (memory && block.isLoad) // a fetched block is followed by its barriers
       bytes += llvm::alignTo(memory->getBytes() + 16, 1024);
     else if (memory)
       bytes += each * llvm::alignTo(memory->getBytes(), 1024);
-    else // one after the other: as sums of 32 bits, or through two tiles that programs use in turn
+    else // one at a time: as 32-bit elements, or through two tiles that programs alternate between
       exchange = std::max(exchange, block.tile.getNumElements() / ctas *
                                         std::max<int64_t>(4, 2 * tile::memoryBytes(block.tile.getElementType())));
   }
   return bytes + each * exchange;
 }
 
-/// Groups have rows of the one result, which the copy engine stores once a program: nothing orders what it writes for
-/// one group before what it writes for another.
+/// Each group stores its own rows of the single result, once per program and through the copy engine. Nothing orders
+/// the copies of one group with respect to those of another.
 bool Chooser::mayEndApart(ProductLoop &product, ArrayRef<Beside> blocks, const Schedule &schedule) const {
   if (schedule.consumers < 2 || schedule.inTurns() || schedule.swapped || schedule.split || !schedule.stagedStore ||
       !product.around.empty())
@@ -312,8 +312,8 @@ std::optional<Schedule> Chooser::withRoles(ProductLoop &product, std::string &wh
   auto element = [](Factor &factor) { return factor.block().getElementType(); };
   Type sum = product.dot.getType().getElementType();
   int64_t depth = kgpu::productDepth(element(product.lhs), element(product.rhs), sum, /*warpgroup=*/true);
-  // Sums of fp8 are the instruction's at 14 bits, for one of its own at least. Of f32 it reads the 11 leading
-  // bits, as tf32 allows.
+  // The instruction accumulates fp8 products with 14 bits, so the program must allow that for at least one instruction.
+  // Of f32 it reads the 11 leading bits, as tf32 allows.
   int64_t step = product.dot.getLhs().getType().getShape().back();
   schedule.split = asked == "split" && ctas > 1;
   if (schedule.split && step % ctas == 0)
@@ -332,12 +332,12 @@ std::optional<Schedule> Chooser::withRoles(ProductLoop &product, std::string &wh
   for (Factor *factor : {&product.lhs, &product.rhs})
     if (!mayFetch(cast<tile::DescLoadOp>(factor->load), alignment, why))
       return std::nullopt;
-  // As many groups as the launch asked for; else as its warps make, else as fit. The instruction has 64 rows at least:
-  // a tile of fewer rows has its columns there, and so has one of which the launch says so.
+  // As many groups as the launch asked for; otherwise what its warps make, adjusted until it fits. The instruction has
+  // at least 64 rows: a tile with fewer rows is swapped, and so is one for which the launch asks for it.
   schedule.swapped = asked == "skinny" || product.dot.getType().getShape()[0] / (schedule.split ? 1 : ctas) < 64;
   int64_t consumers = schedule.inTurns() ? 2 : askedConsumers.value_or(std::max<int64_t>(1, numWarps / 4));
   auto fits = [&](int64_t groups) {
-    // Of those who take turns each has the whole tile.
+    // Groups that take turns each hold the whole tile.
     bool known = groups >= 1 && groups < int64_t(std::size(kMaxAccumulators));
     return known && fitsGroups(product, schedule.inTurns() ? 1 : groups, schedule.swapped, schedule.split,
                                kMaxAccumulators[groups]);
@@ -362,20 +362,21 @@ std::optional<Schedule> Chooser::withRoles(ProductLoop &product, std::string &wh
   }
   int64_t slot = llvm::alignTo(lhs->getBytes(), 1024) + llvm::alignTo(rhs->getBytes(), 1024) + 16;
   int64_t bytes = target.gpu.maxSharedBytes - kSpareBytes;
-  if (schedule.split) // sums of one program, and of the next
+  if (schedule.split) // sums of this program and of the next
     bytes -= 2 * llvm::alignTo(sumMemory(product.stackedSums(schedule.swapped, ctas), ctas)->getBytes() + 16, 1024);
   int64_t wanted = askedStages.value_or(kMaxStages), fitting = 0;
   if (wanted < 2) {
     why = "one stage was asked for, and a slot is read until the next product is under way";
     return std::nullopt;
   }
-  // What is added comes, and results leave, through memory of their own; else they go through an exchange that the
-  // layouts may ask for.
+  // Addends arrive and results leave through their own memory; otherwise they go through an exchange that the layouts
+  // may require.
   SmallVector<Beside> beside = blocksBeside(product);
   auto hasEngine = [&](bool loads) {
     return llvm::any_of(beside, [&](const Beside &block) { return block.byEngine && block.isLoad == loads; });
   };
-  // Who takes turns has to have what is added before the next turn begins: none can be loaded before its own.
+  // With turns, a group must have its addend before the next turn begins, so an addend loaded before the loop cannot be
+  // fetched.
   bool mayFetch = !schedule.inTurns() || llvm::all_of(beside, [&](const Beside &block) {
     return !block.byEngine || !block.isLoad || product.loop->isBeforeInBlock(block.op);
   });

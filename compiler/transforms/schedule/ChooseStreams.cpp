@@ -1,4 +1,4 @@
-// The schedule of several products: how many groups, how many slots.
+// The schedule of several products: chooses the numbers of groups and slots.
 #include "compiler/transforms/schedule/ChainedProducts.h"
 #include "compiler/transforms/schedule/Streams.h"
 #include "dialects/layout/Constructors.h"
@@ -8,15 +8,15 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::schedule;
 
-// Slots of what is walked, beyond which nothing was gained.
+// More slots of streamed blocks than this gained nothing.
 static constexpr int64_t kMaxStages = 4;
-// Registers of one thread for sums, and the products of a step with what they are rounded to, by the number of groups.
+// Registers per thread for accumulators and for a step's products with their rounded forms, by the number of groups.
 static constexpr int64_t kMaxRegisters[] = {0, 200, 216, 144};
-// What barriers and mbarriers may take beside slots.
+// Shared memory reserved for barriers and mbarriers.
 static constexpr int64_t kSpareBytes = 2048;
 
-/// Of one thread: all sums that loops carry, and what the products of one step give at the same time. What follows from
-/// those through memory comes when they are over.
+/// Registers per thread: all accumulators that loops carry, and the results of one step's products that are live
+/// together. Products with an operand that goes through memory begin after those are dead.
 static int64_t registersOf(Streams &streams, int64_t consumers) {
   llvm::SmallDenseMap<Block *, int64_t> carried, made;
   int64_t most = 0;
@@ -32,7 +32,7 @@ static int64_t registersOf(Streams &streams, int64_t consumers) {
   return most;
 }
 
-/// Of 64 rows, each group can have columns, in runs that panels of a computed right factor are as wide as.
+/// Products of 64 rows can be split by columns, in runs as wide as the panels of a computed right operand.
 static bool fitsByColumns(Streams &streams, tile::DotOp dot, int64_t consumers) {
   StreamFactor left = streams.factorOf(dot.getLhs()), right = streams.factorOf(dot.getRhs());
   auto side = layout::splitSide(dot.getType().getShape()[1]);
@@ -40,8 +40,8 @@ static bool fitsByColumns(Streams &streams, tile::DotOp dot, int64_t consumers) 
          side->power / consumers >= 16 && dot.getType().getShape()[0] % 64 == 0;
 }
 
-/// The rows of each product go to the groups in 64s, or else its columns, and the instruction has its columns and
-/// depth.
+/// The rows of each product divide into 64s for the groups, or else its columns do, and the instruction supports its
+/// columns and depth.
 static bool fits(Streams &streams, int64_t consumers) {
   bool fitting = llvm::all_of(streams.dots, [&](tile::DotOp dot) {
     ArrayRef<int64_t> sides = dot.getType().getShape();
@@ -75,7 +75,7 @@ std::optional<Schedule> schedule::chooseStreams(func::FuncOp kernel, Streams &st
   Schedule schedule;
   schedule.name = kStreams;
   schedule.consumers = int32_t(groups);
-  // What stays has one slot, what is walked several.
+  // Held blocks have one slot, streamed blocks several.
   int64_t held = 0, slot = 0;
   for (const auto &ring : streams.rings())
     for (Operation *load : ring.front()) {
@@ -89,7 +89,7 @@ std::optional<Schedule> schedule::chooseStreams(func::FuncOp kernel, Streams &st
       }
       (streams.isHeld(load) ? held : slot) += llvm::alignTo(memory->getBytes(), 1024) + 16;
     }
-  // Computed factors that are read from memory.
+  // Computed operands that are read from shared memory.
   for (Type tile : streams.storedFactors()) {
     auto memory = streams.factorMemory(cast<RankedTensorType>(tile), groups);
     if (!memory) {
@@ -98,7 +98,7 @@ std::optional<Schedule> schedule::chooseStreams(func::FuncOp kernel, Streams &st
     }
     held += llvm::alignTo(memory->getBytes(), 1024);
   }
-  // What is combined into memory step by step leaves through memory of its own.
+  // Step-by-step reductions into global memory leave through their own memory.
   llvm::SmallDenseSet<Type> reduced;
   for (tile::DescReduceOp op : copyableReductions(kernel, alignment)) {
     kgpu::MemType memory = *reductionMemory(op, alignment);

@@ -1,5 +1,5 @@
-// kiln-lower-desc-reductions: tiles that are combined into a described array, and that no schedule has taken, become
-// atomics of pointers.
+// kiln-lower-desc-reductions: turns reductions of tiles into a described array that no schedule has taken into atomics
+// through pointers.
 #include "compiler/transforms/schedule/Passes.h"
 #include "dialects/kgpu/KgpuDialect.h"
 #include "dialects/tile/TileOps.h"
@@ -15,7 +15,7 @@ namespace kiln {
 using namespace mlir;
 using namespace kiln;
 
-/// Pointers to the elements of the block, and which of them there are, in 64 bits.
+/// Computes pointers to the block's elements, and a mask of those inside the array, in 64 bits.
 static void reduceByThreads(tile::DescReduceOp op) {
   ImplicitLocOpBuilder b(op.getLoc(), op);
   auto desc = op.getDesc().getDefiningOp<tile::MakeDescOp>();
@@ -26,7 +26,7 @@ static void reduceByThreads(tile::DescReduceOp op) {
     int64_t side = block.getShape()[dim];
     auto line = RankedTensorType::get({side}, i64);
     auto all = [&](Value scalar) -> Value { return tile::SplatOp::create(b, line, scalar); };
-    // Along this dimension; then over all of them.
+    // Broadcasts a tile along this dimension to the block's shape.
     auto spread = [&](Value tile) -> Value {
       for (int64_t other = 0; other < block.getRank(); ++other)
         if (other != dim) {

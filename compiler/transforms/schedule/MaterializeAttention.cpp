@@ -1,5 +1,5 @@
-// The schedule of two chained products, written out: queries, keys and values each through a channel of their own, and
-// in each group of the multiplying role one step's second product under the next step's softmax.
+// Writes out the schedule of two chained products: queries, keys and values each have a channel, and in each multiply
+// group one step's second product runs under the next step's softmax.
 //
 //   S = Q K(0); softmax
 //   for j = 1 ...: begin S = Q K(j), begin O += P V(j - 1); wait for S; softmax -> P; wait for O; O = O * correction
@@ -17,7 +17,7 @@ using namespace kiln::kgpu;
 namespace {
 enum class Role { Load, Multiply };
 
-/// A channel of one block.
+/// The channel of one block.
 struct Ring {
   Block2D block;
   MemType memory;
@@ -27,12 +27,12 @@ struct Ring {
   CursorType cursorType() { return CursorType::get(channel.getContext(), channel.getType().getSlots()); }
 };
 
-/// Where a role is in the rings of keys and values, and what it carries from step to step.
+/// A role's position in the rings of keys and values, and the values it carries from step to step.
 struct State {
   Value keysAt, valuesAt;
-  Value step;                 ///< of the loading role: the step whose values are to be fetched next
-  SmallVector<Value> carried; ///< of the multiplying role: as the loop carries it; the accumulator is rescaled already
-  Value factor;               ///< the second product's left one
+  Value step;                 ///< load role: the step whose values are to be fetched next
+  SmallVector<Value> carried; ///< multiply role: the loop-carried values; the accumulator is already rescaled
+  Value factor;               ///< the second product's left operand
 };
 
 class Writer {
@@ -45,15 +45,15 @@ private:
   Ring makeRing(Block2D block, int32_t slots);
   void writeRole(Role role);
   void writeStore(IRMapping &map);
-  /// The loop of the products, rotated; `map` knows its results afterwards. `cursors`: of queries, keys, values.
+  /// The rotated product loop; afterwards `map` has its results. `cursors`: of queries, keys, values.
   void writeLoop(Role role, IRMapping &map, MutableArrayRef<Value> cursors);
   State firstStep(Role role, IRMapping &map, Value begin, Value query, ArrayRef<Value> cursors);
-  /// Steps of a loop from `begin` to `end`; `late`: whether they take the branch of the last steps.
+  /// Steps from `begin` to `end`; `late`: whether they take the branch of the last steps.
   State steps(Role role, IRMapping &map, Value begin, Value end, Value query, const State &from,
               std::optional<bool> late);
   void lastStep(Role role, IRMapping &map, State &state);
 
-  /// What the step does beside loads and products.
+  /// The step's ops other than loads and products.
   bool isLoaders(Operation &op, IRMapping &map);
   void cloneScalars(IRMapping &map);
   void cloneSoftmax(IRMapping &map, Operation *known = nullptr);
@@ -67,7 +67,7 @@ private:
   Value settle(Value sum, int32_t pending) { return MmaWaitOp::create(b, sum.getType(), sum, pending); }
   Value advance(Value cursor) { return AdvanceOp::create(b, cursor.getType(), cursor); }
   void release(Ring &ring, Value cursor) { ReleaseOp::create(b, ring.channel, cursor, /*when=*/Value()); }
-  /// The step from which on steps take the branch of the last ones.
+  /// The first step that takes the branch of the last steps.
   Value firstLate(IRMapping &map, Value begin, Value second, Value end);
 
   func::FuncOp kernel;
@@ -76,7 +76,7 @@ private:
   scf::ForOp loop, programs;
   ImplicitLocOpBuilder b;
   Ring query, keys, values;
-  tile::DescStoreOp store; ///< null: by threads
+  tile::DescStoreOp store; ///< null: stored by threads
   MemType storeMemory;
   Value storeMap;
 };
@@ -94,7 +94,7 @@ Ring Writer::makeRing(Block2D block, int32_t slots) {
 // Steps
 //===----------------------------------------------------------------------===//
 
-/// Acquires a slot, has the copy engine fill it, and goes on to the next.
+/// Acquires a slot, has the copy engine fill it, and advances the cursor.
 void Writer::fill(Ring &ring, IRMapping &map, Value &cursor) {
   b.setLoc(ring.block.load.getLoc());
   Value part = AcquireOp::create(b, TypeRange{ring.memory}, ring.channel, cursor).getParts()[0];
@@ -130,8 +130,7 @@ Value Writer::beginSums(const State &state, Value values) {
                                 /*accumulate=*/Value());
 }
 
-/// The loading role computes scalars from scalars that it has: not those that follow from tiles, or from memory that
-/// the kernel writes.
+/// The load role computes scalars from scalars that it has, but not from tiles or from memory that the kernel writes.
 bool Writer::isLoaders(Operation &op, IRMapping &map) {
   return !chain.isPart(&op) && isScalarOrRead(op, kernel) && llvm::all_of(op.getOperands(), [&](Value operand) {
     Operation *def = operand.getDefiningOp();
@@ -145,23 +144,23 @@ void Writer::cloneScalars(IRMapping &map) {
       b.clone(op, map);
 }
 
-/// From the scores to what the second product multiplies, before it is rounded, and to what is carried; less what the
-/// map knows already.
+/// Clones everything from the scores to the second product's unrounded operand and to the carried values, except what
+/// the map already has.
 void Writer::cloneSoftmax(IRMapping &map, Operation *known) {
   for (Operation &op : loop.getBody()->without_terminator())
     if (!chain.isPart(&op) && !chain.rescaling.contains(&op) && &op != chain.rounding && &op != known)
       b.clone(op, map);
 }
 
-/// Multiplies rows of the accumulator by a factor each, which is 1 where the row's maximum has not changed, and there
-/// are enough multiplications in each thread to be worth asking.
+/// Multiplies each row of the accumulator by a factor, which is 1 where the row's maximum has not changed, and each
+/// thread performs enough multiplications to make a vote worthwhile.
 bool Writer::mayBeSkipped(Operation &op) {
   constexpr int64_t worth = 64, threads = 128; // measured: half as many cost less than a vote
   return isa<arith::MulFOp>(op) && op.getOperand(1).getDefiningOp<tile::BroadcastOp>() &&
          chain.sums.getType().getNumElements() >= worth * threads * schedule.consumers;
 }
 
-/// Behind the second product's wait: its registers are free for the next factor, its sum to be rescaled.
+/// After the wait for the second product: its operand registers are free, and its sum can be rescaled.
 void Writer::cloneEnd(IRMapping &map, Value sum, bool isFirst, State &state) {
   map.map(loop.getRegionIterArgs()[chain.accumulator], sum);
   for (Operation &op : loop.getBody()->without_terminator()) {
@@ -226,7 +225,7 @@ State Writer::steps(Role role, IRMapping &outer, Value begin, Value end, Value q
   } else {
     Value scores = beginScores(query, receive(keys, state.keysAt));
     Value sums = beginSums(state, receive(values, state.valuesAt));
-    // The second product is under way still.
+    // The second product is still in flight.
     map.map(chain.scores.getResult(), settle(scores, 1));
     release(keys, state.keysAt);
     for (auto [argument, value] : llvm::zip(loop.getRegionIterArgs(), state.carried))
@@ -268,7 +267,7 @@ Value Writer::firstLate(IRMapping &map, Value begin, Value second, Value end) {
   auto constant = [&](int64_t value) -> Value {
     return arith::ConstantOp::create(b, b.getIntegerAttr(width.getType(), value));
   };
-  // From the first step on, how much is left until the limit is exceeded, in steps; before that none are late.
+  // Distance from the first step to the limit, in steps; no step before that is late.
   Value rest = arith::SubIOp::create(b, map.lookupOrDefault(limit), begin);
   if (auto sum = at.getDefiningOp<arith::AddIOp>(); sum && at != loop.getInductionVar())
     rest = arith::SubIOp::create(b, rest, map.lookupOrDefault(sum.getRhs()));
@@ -315,7 +314,7 @@ void Writer::writeLoop(Role role, IRMapping &map, MutableArrayRef<Value> cursors
     } else {
       state = steps(role, map, second, end, queries, state, std::nullopt);
     }
-    // The next program's queries may come already.
+    // The next program's queries may be fetched from here on.
     if (role == Role::Multiply)
       release(query, cursors[0]);
     lastStep(role, map, state);
@@ -338,7 +337,7 @@ void Writer::writeLoop(Role role, IRMapping &map, MutableArrayRef<Value> cursors
 // Roles
 //===----------------------------------------------------------------------===//
 
-/// Through shared memory; barriers and fences between are kiln-insert-barriers'.
+/// Stores through shared memory; kiln-insert-barriers adds the barriers and fences.
 void Writer::writeStore(IRMapping &map) {
   Value memory = AllocOp::create(b, storeMemory, /*offset=*/IntegerAttr());
   CopyOutWaitOp::create(b, /*read=*/true, /*pending=*/0);

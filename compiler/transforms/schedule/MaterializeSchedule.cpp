@@ -1,4 +1,4 @@
-// kiln-materialize-schedule: the kernel cloned once for each role, each clone keeping its part.
+// kiln-materialize-schedule: clones the kernel once for each role, each clone keeping its part.
 #include "compiler/transforms/schedule/ChainedProducts.h"
 #include "compiler/transforms/schedule/Passes.h"
 #include "compiler/transforms/schedule/RoleWriter.h"
@@ -30,21 +30,21 @@ public:
 
 private:
   enum class Role { Load, Multiply };
-  /// Where a role stands: in the product's ring, in the channels of what is fetched beside it, and where groups take
-  /// turns in the channels that turns are handed over by: its own and the other's.
+  /// A role's positions: in the product's ring, in the channels of blocks fetched beside it, and, if groups take turns,
+  /// in the two channels that hand turns over: its own and the other group's.
   using Cursors = SmallVector<Value, 4>;
 
   void hoistDescriptors();
   void makeStores();
-  /// Writes one role's programs: all of them, or by turns those of group `turn`.
+  /// Writes one role's programs: all of them, or with turns only those of group `turn`.
   void writePrograms(scf::ForOp programs, Role role, MutableArrayRef<Value> cursors);
   void writeTurns(scf::ForOp programs, Role role, unsigned turn, MutableArrayRef<Value> cursors);
-  /// Goes past what the other group reads of this program.
+  /// Skips the slots of a program that the other group reads.
   void skipProgram(Block &program, IRMapping &map, MutableArrayRef<Value> cursors);
   void stepWhen(Value condition, Value &cursor, llvm::function_ref<void(Value)> steps);
   void takeTurn(Value &cursor);
   void handOver(Value &cursor, ArrayRef<Value> fetched);
-  /// Clones a block for the role, with the product's loop written for it. `cursors` go on to where they are behind it.
+  /// Clones a block for the role, replacing the product's loop. Leaves `cursors` at their positions after the block.
   void cloneBlock(Block &from, Role role, IRMapping &map, MutableArrayRef<Value> cursors);
   void cloneLoop(scf::ForOp loop, Role role, IRMapping &map, MutableArrayRef<Value> cursors);
   void writeFetch(tile::DescLoadOp load, Role role, IRMapping &map, Value &cursor);
@@ -71,17 +71,17 @@ private:
     Value map;
     MemType memory;
   };
-  llvm::MapVector<Operation *, Store> stores; ///< those that the copy engine makes
+  llvm::MapVector<Operation *, Store> stores; ///< stores that the copy engine performs
   struct Fetch {
     Value map;
     MemType memory;
     ChannelOp channel;
     Value part; ///< received before the turn was handed over
   };
-  llvm::MapVector<Operation *, Fetch> fetches; ///< loads beside the product that it makes too
-  std::optional<unsigned> turn;                ///< of the group that is being written, where groups take turns
-  ChannelOp turns[2];                          ///< by group: it has begun all products of a program
-  Value notFirst, follows; ///< of the program that is being written: another comes before it (null: always), behind it
+  llvm::MapVector<Operation *, Fetch> fetches; ///< other loads that it performs
+  std::optional<unsigned> turn;                ///< the group being written, if groups take turns
+  ChannelOp turns[2];                          ///< by group: committed when it has begun all products of a program
+  Value notFirst, follows; ///< the program being written has a predecessor (null: always), and a successor
 };
 } // namespace
 
@@ -94,10 +94,10 @@ void Materializer::hoistDescriptors() {
   schedule::hoistDescriptors(kernel, descs, b);
 }
 
-/// The loading role keeps what is scalar and has no effect; the other role everything.
+/// The load role keeps scalar ops without effects; the multiply role keeps everything.
 bool Materializer::isKept(Operation &op, Role role) { return role == Role::Multiply || isScalarOp(op); }
 
-/// Every operand is of this role, or stands in front of the programs.
+/// Every operand exists in this role, or is defined before the loop over programs.
 bool Materializer::isKnown(Operation &op, IRMapping &map) {
   return llvm::all_of(op.getOperands(), [&](Value operand) {
     Operation *def = operand.getDefiningOp();
@@ -105,7 +105,7 @@ bool Materializer::isKnown(Operation &op, IRMapping &map) {
   });
 }
 
-/// A block beside the product: fetched by one role, received by the other, in a channel of one slot.
+/// A block other than the product's operands: fetched by one role, received by the other, in a channel with one slot.
 void Materializer::writeFetch(tile::DescLoadOp load, Role role, IRMapping &map, Value &cursor) {
   Fetch &fetch = fetches[load];
   if (role == Role::Load) {
@@ -143,7 +143,7 @@ void Materializer::cloneBlock(Block &from, Role role, IRMapping &map, MutableArr
       writeFetch(cast<tile::DescLoadOp>(op), role, map, cursors[1 + (fetch - fetches.begin())]);
       continue;
     }
-    // Nor is anything kept that hangs on what is not, such as what an atomic or a branch gives.
+    // Also drop ops that depend on dropped ones, such as the result of an atomic or a branch.
     if (!isKept(op, role) || !isKnown(op, map))
       continue;
     auto store = stores.find(&op);
@@ -151,7 +151,7 @@ void Materializer::cloneBlock(Block &from, Role role, IRMapping &map, MutableArr
       b.clone(op, map);
       continue;
     }
-    // Through shared memory; barriers and fences between are kiln-insert-barriers'.
+    // Through shared memory; kiln-insert-barriers adds the barriers and fences.
     auto write = cast<tile::DescStoreOp>(op);
     Value memory = AllocOp::create(b, store->second.memory, /*offset=*/IntegerAttr());
     CopyOutWaitOp::create(b, /*read=*/true, /*pending=*/0);
@@ -188,12 +188,12 @@ void Materializer::cloneLoop(scf::ForOp loop, Role role, IRMapping &map, Mutable
   llvm::copy(copy.getResults().take_back(cursors.size()), cursors.begin());
 }
 
-/// Groups that take turns: in a round two programs, one for each. A round's second need not be there.
+/// Groups that take turns run two programs per round, one each. The second program of a round may not exist.
 ///
 ///     for p = first to count step 2 * step {  program p;  if p + step < count { program p + step } }
 ///
-/// The loading role does both; a group clones its own and skips the other's. It takes its turn where everything is
-/// ready for its products, and hands it over when all have begun, if there is a program to come.
+/// The load role does both; a group clones its own program and skips the other's. It takes its turn when everything is
+/// ready for its products, and hands the turn over once all have begun, if another program follows.
 void Materializer::writeTurns(scf::ForOp programs, Role role, unsigned own, MutableArrayRef<Value> cursors) {
   Value first = programs.getLowerBound(), count = programs.getUpperBound(), step = programs.getStep();
   Value twice = arith::AddIOp::create(b, step, step);
@@ -237,7 +237,7 @@ void Materializer::writePrograms(scf::ForOp programs, Role role, MutableArrayRef
   cloneLoop(programs, role, map, cursors);
 }
 
-/// Steps that are made only where `condition` holds (null: always); they take the cursor one further.
+/// Emits steps that execute only if `condition` holds (null: always), and advance the cursor.
 void Materializer::stepWhen(Value condition, Value &cursor, llvm::function_ref<void(Value)> steps) {
   auto advance = [&]() -> Value { return AdvanceOp::create(b, cursor.getType(), cursor); };
   if (!condition) {
@@ -255,7 +255,7 @@ void Materializer::stepWhen(Value condition, Value &cursor, llvm::function_ref<v
   cursor = branch.getResult(0);
 }
 
-/// Waits until the other group has begun all products of the program before, if there is one.
+/// Waits until the other group has begun all products of the previous program, if there is one.
 void Materializer::takeTurn(Value &cursor) {
   ChannelOp handing = turns[1 - *turn];
   stepWhen(notFirst, cursor, [&](Value at) {
@@ -264,8 +264,8 @@ void Materializer::takeTurn(Value &cursor) {
   });
 }
 
-/// All products have begun: those of the program behind it may follow, if there is one. What is added to this one's has
-/// come by then, so that the other group cannot take it for its own.
+/// All products have begun, so those of the next program may follow, if there is one. This program's addends have been
+/// received by then, so that the other group cannot mistake them for its own.
 void Materializer::handOver(Value &cursor, ArrayRef<Value> fetched) {
   ChannelOp handing = turns[*turn];
   for (auto [entry, at] : llvm::zip_equal(fetches, fetched))
@@ -288,15 +288,15 @@ void Materializer::skipProgram(Block &program, IRMapping &map, MutableArrayRef<V
     cursor = AdvanceOp::create(b, cursor.getType(), cursor);
 }
 
-/// What the product's loop computes beside the product.
+/// Clones the loop's scalar ops.
 void Materializer::cloneScalars(IRMapping &map) {
   for (Operation &op : product.loop.getBody()->without_terminator())
     if (!product.isPart(&op))
       b.clone(op, map);
 }
 
-/// Each cta has a sum of its own, one below the other: it sends every cta the columns that are that one's, and adds
-/// what has come for its own, in the order of ctas. No barrier: what is sent is counted.
+/// Each CTA has a partial sum, stacked one below the other. It sends every CTA the columns that CTA owns, and adds up
+/// the parts received for its own, in CTA order. No barrier is needed, since received bytes are counted.
 Value Materializer::addOverCluster(Value sums) {
   auto stacked = cast<RankedTensorType>(sums.getType());
   int64_t rows = stacked.getDimSize(0) / ctas;
@@ -373,8 +373,8 @@ Value Materializer::writeLoads(IRMapping &map, Value cursor) {
   return copy.getResults().back();
 }
 
-/// Where launches overlap: what fills the ring first is asked for before the launch ahead is waited for. `loop` is
-/// around the product's; its first iteration counts.
+/// If launches overlap: prefetches the ring's first contents before waiting for the previous launch. `loop` encloses
+/// the product's loop; only its first iteration matters.
 void Materializer::writeAhead(scf::ForOp loop, IRMapping &map) {
   auto of = [&](Value value) { return map.lookupOrDefault(value); };
   Value begin = of(loop.getLowerBound());
@@ -430,13 +430,14 @@ void Materializer::writePrefetches(IRMapping &map) {
 void Materializer::writeProducts(IRMapping &map, MutableArrayRef<Value> cursors) {
   scf::ForOp loop = product.loop;
   auto of = [&](Value value) { return map.lookupOrDefault(value); };
-  // Carried beside what the program carries: the place being read, and the one before it, whose products are still
-  // going on. What is summed apart is waited for at once: the other groups' products go on while this one adds.
+  // Carried in addition to the program's own values: the slot being read, and the previous one, whose products are
+  // still running. Separately accumulated products are waited for at once: other groups' products run while this group
+  // adds.
   bool apart = product.isSummedApart();
   SmallVector<Value> inits;
   for (Value init : loop.getInitArgs())
     inits.push_back(of(init));
-  if (schedule.split) // each cta has a sum of its own, which begins at zero
+  if (schedule.split) // each CTA's partial sum begins at zero
     inits[product.accumulator] =
         arith::ConstantOp::create(b, cast<TypedAttr>(b.getZeroAttr(product.stackedSums(schedule.swapped, ctas))));
   else if (schedule.swapped)
@@ -457,7 +458,7 @@ void Materializer::writeProducts(IRMapping &map, MutableArrayRef<Value> cursors)
     cloneScalars(map);
     b.setLoc(product.dot.getLoc());
     auto slot = ReceiveOp::create(b, TypeRange{lhsMemory, rhsMemory}, channel, place);
-    // The instruction's left factor is M by K, its right one K by N.
+    // The instruction's left operand is M by K, its right one K by N.
     auto factor = [&](Factor &of, Value memory, unsigned across) -> Value {
       return of.across == across ? memory : TransOp::create(b, memory, ArrayRef<int32_t>{1, 0}).getResult();
     };
@@ -469,7 +470,7 @@ void Materializer::writeProducts(IRMapping &map, MutableArrayRef<Value> cursors)
     if (apart) {
       Value zero = arith::ConstantOp::create(b, cast<TypedAttr>(b.getZeroAttr(acc.getType())));
       Value adds = arith::ConstantOp::create(b, b.getBoolAttr(false));
-      // As many products of each element as may be summed so, in whole instructions.
+      // As many products per element as may be accumulated inexactly, in whole instructions.
       auto element = [](Factor &factor) { return factor.block().getElementType(); };
       int64_t step = product.dot.getLhs().getType().getShape().back() / (schedule.split ? ctas : 1);
       int64_t depth = productDepth(element(product.lhs), element(product.rhs),
@@ -487,7 +488,7 @@ void Materializer::writeProducts(IRMapping &map, MutableArrayRef<Value> cursors)
     } else {
       sum = WarpgroupMmaOp::create(b, acc.getType(), lhs, rhs, acc, /*accumulate=*/Value());
       sum = MmaWaitOp::create(b, acc.getType(), sum, /*pending=*/1);
-      // One product is under way still: it reads this slot, and the one before is free.
+      // One product, which reads this slot, is still in flight; the previous slot is free.
       Value again = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, copy.getInductionVar(), begin);
       ReleaseOp::create(b, channel, copy.getRegionIterArg(count + 1), again);
     }
@@ -532,12 +533,12 @@ void Materializer::run() {
   auto pieces = [&](const Factor &factor, bool isLeft) { return schedule.cutOf(factor, isLeft) ? 1 : ctas; };
   lhsMap = mapOf(b, product.lhs.desc, lhsMemory, pieces(product.lhs, /*isLeft=*/true));
   rhsMap = mapOf(b, product.rhs.desc, rhsMemory, pieces(product.rhs, /*isLeft=*/false));
-  // A group that stores its own rows has boxes of no others'.
+  // A group that stores its own rows uses boxes that contain only those.
   int64_t rows = product.dot.getType().getDimSize(0) / ctas / schedule.consumers;
   for (auto &[op, store] : stores)
     store.map = mapOf(b, cast<tile::DescStoreOp>(op).getDesc().getDefiningOp<tile::MakeDescOp>(), store.memory, 1,
                       schedule.apart ? rows : 0);
-  // Groups that take turns read a slot each.
+  // With turns, each slot is read by one group only.
   int32_t consumers = schedule.consumers, together = schedule.inTurns() ? 1 : consumers;
   auto channelOf = [&](int32_t slots, ArrayRef<Type> parts, Completion completion, int32_t fillers) {
     return ChannelOp::create(b, ChannelType::get(b.getContext(), slots, parts), completion, fillers,

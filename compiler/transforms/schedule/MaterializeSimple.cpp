@@ -1,5 +1,5 @@
-// The schedule `simple`, written out: all threads copy blocks into a ring, some iterations ahead, and multiply what has
-// come. One role, one barrier a step (that of receiving a slot).
+// Writes out the schedule `simple`: all threads copy blocks into a ring, some iterations ahead, and multiply what has
+// arrived. One role, and one barrier per step (at the receive of a slot).
 #include "compiler/transforms/schedule/StagedLoop.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
@@ -26,10 +26,10 @@ private:
   Value integer(int64_t value) {
     return arith::ConstantOp::create(b, b.getIntegerAttr(loop.getInductionVar().getType(), value));
   }
-  /// Reads nothing where `made` is false.
+  /// Makes `read` perform no access if `made` is false.
   void readWhen(tile::LoadOp read, Value made);
-  /// Begins the copies of one iteration: its variable, and in `state` what the loop carries for addresses, which goes
-  /// on by one. Without `made` only the group is closed.
+  /// Begins the copies of one iteration. `variable` is its induction variable; `state` holds the loop-carried values
+  /// that addresses need, and is advanced by one iteration. If `made` is false only the group is closed.
   void fill(Value variable, MutableArrayRef<Value> state, Value made, Value cursor);
   void writeBody(scf::ForOp copy, unsigned carried);
 
@@ -39,20 +39,20 @@ private:
   int32_t stages;
   ImplicitLocOpBuilder b;
   ChannelOp channel;
-  /// What the products themselves still need of the body, and of what the loop carries.
+  /// What the products themselves still need of the body and of the loop-carried values.
   DenseSet<Operation *> own;
   SmallVector<bool> ownCarried;
-  SmallVector<Value> ownYields; ///< by carried value; null: only for addresses
+  SmallVector<Value> ownYields; ///< by carried value; null: used only for addresses
 };
 } // namespace
 
-/// The cursor goes around for all of the kernel: loops around the loop carry it.
+/// The cursor persists through the whole kernel: outer loops carry it.
 Value Materializer::carryCursor() {
   Value start = CursorOp::create(b, CursorType::get(b.getContext(), stages));
   IRRewriter rewriter(b.getContext());
   for (scf::ForOp &around : staged.around) {
     SmallVector<Value> inits = {start};
-    // What it yields is set once the ring has been written.
+    // Its yield operand is set once the ring has been written.
     auto made = cast<scf::ForOp>(*around.replaceWithAdditionalYields(
         rewriter, inits, /*replaceInitOperandUsesInLoop=*/false,
         [](OpBuilder &, Location, ArrayRef<BlockArgument> arguments) { return SmallVector<Value>(arguments); }));
@@ -62,7 +62,7 @@ Value Materializer::carryCursor() {
   return start;
 }
 
-/// Ops of the body that are there for more than addresses, and what of the carried values they need.
+/// Finds the body's ops that are needed for more than addresses, and the carried values that those need.
 void Materializer::findOwn() {
   ownCarried.assign(loop.getNumRegionIterArgs(), false);
   SmallVector<Value> open;
@@ -143,7 +143,7 @@ void Materializer::fill(Value variable, MutableArrayRef<Value> state, Value made
       state[next++] = map.lookupOrDefault(yielded);
 }
 
-/// The products of one iteration, of the slot that has come.
+/// Writes the products of one iteration, on the slot that has arrived.
 void Materializer::writeBody(scf::ForOp copy, unsigned carried) {
   IRMapping map;
   map.map(loop.getInductionVar(), copy.getInductionVar());
@@ -153,7 +153,7 @@ void Materializer::writeBody(scf::ForOp copy, unsigned carried) {
       map.map(argument, copy.getRegionIterArg(next++));
   SmallVector<Value> ahead(copy.getRegionIterArgs().drop_front(next).drop_back(2));
   Value reading = copy.getRegionIterArg(carried), writing = copy.getRegionIterArg(carried + 1);
-  // All but the last copies have come; and all threads are done with the slot that is filled next.
+  // All copies but the last have arrived, and all threads are done with the slot to be filled next.
   auto slot = ReceiveOp::create(b, channel.getType().getParts(), channel, reading, /*pending=*/uint32_t(stages - 2));
   Value distance = arith::MulIOp::create(b, loop.getStep(), integer(stages - 1));
   Value variable = arith::AddIOp::create(b, copy.getInductionVar(), distance);
@@ -177,7 +177,7 @@ void Materializer::writeBody(scf::ForOp copy, unsigned carried) {
         map.map(op.getResult(0), LocalLoadOp::create(b, op.getResult(0).getType(), part).getResult());
       continue;
     }
-    // Memory is read in another order at no cost.
+    // Reading memory in transposed order is free.
     auto turned = dyn_cast<tile::TransOp>(op);
     if (Value part = turned ? partOf(turned.getValue().getDefiningOp()) : Value();
         part && turned.getOrder() == ArrayRef<int32_t>{1, 0}) {
@@ -200,8 +200,8 @@ void Materializer::writeBody(scf::ForOp copy, unsigned carried) {
   scf::YieldOp::create(b, yielded);
 }
 
-/// Where the first copies are begun: in front of the first tile that is loaded beside them, if what says where to copy
-/// is only computed in between, so that it goes there. Who waits for that tile does not hold up the copies.
+/// Where the first copies begin: before the first tile that is loaded next to them, if only pure computation of their
+/// addresses stands in between, which then moves there. Waiting for that tile then does not delay the copies.
 Operation *Materializer::firstPlace() {
   Block *block = loop->getBlock();
   SmallVector<Value> open = {loop.getLowerBound(), loop.getUpperBound(), loop.getStep()};
@@ -248,7 +248,7 @@ void Materializer::run() {
   Value cursor = carryCursor();
   findOwn();
 
-  // As many iterations ahead as there are slots but one.
+  // Fill ahead by one iteration fewer than there are slots.
   b.setInsertionPoint(firstPlace());
   b.setLoc(loop.getLoc());
   SmallVector<Value> carried;
@@ -289,7 +289,7 @@ void Materializer::run() {
     if (ownCarried[i])
       result.replaceAllUsesWith(copy.getResult(next++));
 
-  // The groups that were closed for iterations that never came.
+  // Drain the groups that were closed for iterations that never happened.
   Value place = copy.getResult(places);
   for (int32_t i = 0; i + 1 < stages; ++i) {
     ReceiveOp::create(b, parts, channel, place, /*pending=*/uint32_t(0));

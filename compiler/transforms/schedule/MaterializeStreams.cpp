@@ -1,6 +1,6 @@
-// The schedule of several products, written out: each role is a clone of the kernel, loops and all. The loading role
-// fills a slot where the kernel loads; the other one receives it there, begins products where they stand, and waits for
-// one where its result is first used. At the end of a loop's body everything has been waited for.
+// Writes out the schedule of several products. Each role is a clone of the kernel, loops included. The load role fills
+// a slot where the kernel loads. The multiply role receives it there, begins products where they appear, and waits for
+// each where its result is first used. At the end of a loop body all products have been waited for.
 #include "compiler/transforms/schedule/ChainedProducts.h"
 #include "compiler/transforms/schedule/RoleWriter.h"
 #include "compiler/transforms/schedule/Streams.h"
@@ -16,7 +16,7 @@ using namespace kiln::kgpu;
 namespace {
 enum class Role { Load, Multiply };
 
-/// A channel of the blocks and rows that come together.
+/// The channel of the blocks and vectors that arrive together.
 struct Ring {
   SmallVector<Type> memories;
   SmallVector<Value> maps;
@@ -25,12 +25,12 @@ struct Ring {
   CursorType cursorType() { return CursorType::get(channel.getContext(), channel.getType().getSlots()); }
 };
 
-/// A slot that has been received and is not released yet.
+/// A slot that has been received but not released.
 struct Slot {
   unsigned ring;
   Value cursor;
   Block *place;                     ///< where it is loaded
-  SmallVector<Operation *> readers; ///< products and users of rows to come, or under way
+  SmallVector<Operation *> readers; ///< products and vector loads that have yet to begin or are in flight
 };
 
 class Writer {
@@ -44,9 +44,9 @@ private:
   void writeRole(scf::ForOp programs, Role role);
   void writeStore(tile::DescStoreOp store, IRMapping &map);
   void writeReduction(tile::DescReduceOp op, IRMapping &map);
-  /// Waits until what left last has left its memory, once in a block: in front of a barrier that is there anyway.
+  /// Waits until the previous result has left its memory, once per block: before a barrier that is needed anyway.
   void waitForOutlets();
-  /// Memory for all of the multiplying role.
+  /// Allocates memory for the whole multiply role.
   Value allocate(MemType memory);
   void cloneBlock(Block &from, Role role, IRMapping &map, MutableArrayRef<Value> cursors);
   void cloneLoop(scf::ForOp loop, Role role, IRMapping &map, MutableArrayRef<Value> cursors);
@@ -55,9 +55,9 @@ private:
   void receive(const Streams::Group &group, Value &cursor);
   void begin(tile::DotOp dot, IRMapping &map);
   Value memoryOf(const StreamFactor &factor, IRMapping &map);
-  /// Waits for the products whose results `op` uses, and loads the rows that it uses.
+  /// Waits for the products whose results `op` uses, and loads the vectors that it uses.
   void settleFor(Operation *op, IRMapping &map);
-  /// Waits until at most the last `pending` products that were begun in this block are under way.
+  /// Waits until at most the last `pending` products begun in this block are in flight.
   void settle(size_t pending, IRMapping &map);
   void hasRead(Operation *reader, Block *place);
   bool isKnown(Operation &op, IRMapping &map);
@@ -70,13 +70,13 @@ private:
   SmallVector<Ring> rings;
   llvm::DenseMap<Operation *, unsigned> ringOf;       ///< by the first load of a group
   llvm::DenseMap<Operation *, Streams::Group> groups; ///< likewise
-  llvm::DenseMap<Operation *, Value> parts;           ///< by load: its memory, as received
+  llvm::DenseMap<Operation *, Value> parts;           ///< by load: its memory, once received
   SmallVector<Slot> slots;
   struct Begun {
     tile::DotOp dot;
     Value sum;
   };
-  SmallVector<Begun> begun; ///< in the block that is being written, in their order, under way
+  SmallVector<Begun> begun; ///< in flight in the block being written, in program order
   struct Store {
     MemType memory;
     Value map;
@@ -84,10 +84,10 @@ private:
   llvm::MapVector<Operation *, Store> stores;
   llvm::SmallDenseMap<Type, Value> outlets; ///< memory that results of a type leave through, one after the other
   llvm::MapVector<Operation *, Store> reductions;
-  llvm::DenseMap<Type, SmallVector<Value>> factors; ///< memory of computed factors
-  /// Of the block that is being written and those around it: factors that were stored, and where.
+  llvm::DenseMap<Type, SmallVector<Value>> factors; ///< memory of computed operands
+  /// In the block being written and its enclosing blocks: operands that were stored, and where.
   SmallVector<std::pair<Value, Value>> stored;
-  bool reduces = false, hasWaited = false; ///< in the block that is being written
+  bool reduces = false, hasWaited = false; ///< in the block being written
   Block *multiply = nullptr;
 };
 } // namespace
@@ -116,7 +116,8 @@ void Writer::makeRings() {
   }
 }
 
-/// A slot is filled where its first block is loaded: where the others lie is computed there too.
+/// Computes a block's position on demand: a slot is filled where its first block is loaded, so the positions of the
+/// others must be computed there too.
 void Writer::reach(Value value, IRMapping &map) {
   Operation *def = value.getDefiningOp();
   if (map.contains(value) || !def || !def->getParentOfType<scf::ForOp>() || !isScalarOrRead(*def, kernel))
@@ -126,7 +127,7 @@ void Writer::reach(Value value, IRMapping &map) {
   b.clone(*def, map);
 }
 
-/// Acquires a slot, has the copy engine fill it, and goes on to the next.
+/// Acquires a slot, has the copy engine fill it, and advances the cursor.
 void Writer::fill(const Streams::Group &group, IRMapping &map, Value &cursor) {
   Ring &ring = rings[ringOf[group.front()]];
   auto slot = AcquireOp::create(b, TypeRange(ring.memories), ring.channel, cursor);
@@ -162,7 +163,7 @@ void Writer::receive(const Streams::Group &group, Value &cursor) {
   cursor = AdvanceOp::create(b, cursor.getType(), cursor);
 }
 
-/// A product, or who loads a row, is through with what is loaded in `place`; the last one releases the slot.
+/// A product, or a load of a vector, no longer reads what is loaded in `place`; the last reader releases the slot.
 void Writer::hasRead(Operation *reader, Block *place) {
   for (Slot &slot : slots) {
     if (slot.place == place)
@@ -177,7 +178,7 @@ void Writer::hasRead(Operation *reader, Block *place) {
 // Products
 //===----------------------------------------------------------------------===//
 
-/// Where a product reads a factor: in its slot, or where it is put after it was computed.
+/// Where a product reads an operand: in its slot, or in the memory it is stored to after it was computed.
 Value Writer::memoryOf(const StreamFactor &factor, IRMapping &map) {
   Value memory;
   if (factor.load) {
@@ -258,7 +259,7 @@ bool Writer::streamsIn(Operation *op) {
          llvm::any_of(streams.dots, [&](tile::DotOp dot) { return op->isProperAncestor(dot); });
 }
 
-/// Every operand is of this role, or stands in front of the programs.
+/// Every operand exists in this role, or is defined before the loop over programs.
 bool Writer::isKnown(Operation &op, IRMapping &map) {
   return llvm::all_of(op.getOperands(), [&](Value operand) {
     Operation *def = operand.getDefiningOp();
@@ -332,7 +333,7 @@ void Writer::cloneBlock(Block &from, Role role, IRMapping &map, MutableArrayRef<
     } else if (isScalarOrRead(op, kernel) && isKnown(op, map)) {
       b.clone(op, map);
     }
-    // What stays is free when the loop of its last product is over.
+    // Held blocks are free once the loop of their last product has ended.
     if (role == Role::Multiply && isa<scf::ForOp>(op))
       for (tile::DotOp dot : streams.dots)
         if (op.isProperAncestor(dot))
@@ -345,7 +346,7 @@ void Writer::cloneBlock(Block &from, Role role, IRMapping &map, MutableArrayRef<
   hasWaited = waitedOutside;
 }
 
-/// Through shared memory, once the result before has left it; barriers and fences between are kiln-insert-barriers'.
+/// Stores through shared memory once the previous result has left it; kiln-insert-barriers adds barriers and fences.
 void Writer::writeStore(tile::DescStoreOp store, IRMapping &map) {
   Store &found = stores[store];
   Value &memory = outlets[found.memory];
@@ -370,7 +371,7 @@ void Writer::waitForOutlets() {
     CopyOutWaitOp::create(b, /*read=*/true, /*pending=*/0);
 }
 
-/// The products behind the one that is combined go on meanwhile.
+/// Products begun after the one that is reduced stay in flight.
 void Writer::writeReduction(tile::DescReduceOp op, IRMapping &map) {
   Store &found = reductions[op];
   Value &memory = outlets[found.memory];
@@ -423,7 +424,7 @@ void Writer::run() {
   scf::ForOp programs = makePersistent(kernel, b);
   b.setInsertionPoint(programs);
   b.setLoc(programs.getLoc());
-  // Two groups have sums and products of 192 registers: what is left of 232 does not hold where they are in rings.
+  // Two groups have 192 registers of accumulators and products: the rest of 232 would not hold their ring positions.
   RoleBodies bodies = makeRoles(b, schedule.consumers, /*inTurns=*/false, /*moved=*/schedule.consumers == 2 ? 8 : 0);
   multiply = bodies.multiply;
   b.setInsertionPointToStart(bodies.load);

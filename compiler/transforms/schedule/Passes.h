@@ -1,4 +1,4 @@
-// Passes that choose and write out schedules; see Passes.td.
+// Passes that choose schedules and write them out; see Passes.td.
 #pragma once
 #include "mlir/Pass/Pass.h"
 

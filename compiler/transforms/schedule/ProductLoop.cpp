@@ -1,4 +1,4 @@
-// Recognising the product loop.
+// Recognizes the product loop.
 #include "compiler/transforms/schedule/ProductLoop.h"
 #include "compiler/analysis/Disjoint.h"
 #include "dialects/kgpu/BarrierUse.h"
@@ -18,7 +18,7 @@ RankedTensorType schedule::asMatrix(RankedTensorType tile) {
   return tile.clone(shape);
 }
 
-/// The block behind one operand of the dot, loaded in the loop and used by nothing else.
+/// The block that an operand of the dot is made of, loaded in the loop and used by nothing else.
 static std::optional<Factor> factorOf(Value operand, scf::ForOp loop, std::string &why) {
   Factor factor;
   if (auto trans = operand.getDefiningOp<tile::TransOp>(); trans && trans.getOrder() == ArrayRef<int32_t>{1, 0}) {
@@ -58,7 +58,7 @@ RankedTensorType ProductLoop::stackedSums(bool swapped, int64_t ctas) {
   return RankedTensorType::get({rows * ctas, columns}, type.getElementType());
 }
 
-/// Scalars, and what makes up the product.
+/// Scalar ops, and the parts of the product.
 static bool belongs(Operation &op, ProductLoop &product) {
   if (product.isPart(&op))
     return true;
@@ -147,8 +147,7 @@ bool schedule::isScalarWork(ValueRange values, func::FuncOp kernel, bool reads) 
         return false;
       continue;
     }
-    // What a loop leaves behind is scalar where it carries none but scalars; those around the product are asked about
-    // too.
+    // Results of a loop are accepted if the loop carries only scalars; loops around the product are checked separately.
     bool isRead = reads && isa<tile::LoadOp>(op) && isConstantRead(kernel, op);
     if (op->getNumRegions() != 0 || !(isRead || isMemoryEffectFree(op)))
       return false;
@@ -157,7 +156,7 @@ bool schedule::isScalarWork(ValueRange values, func::FuncOp kernel, bool reads) 
   return true;
 }
 
-/// Bytes that the copy engine's addresses and positions along rows are multiples of.
+/// The copy engine requires addresses and positions along rows to be multiples of this many bytes.
 static constexpr int64_t kEngineBytes = 16;
 
 static bool isMappable(tile::MakeDescOp desc, const AlignmentAnalysis &alignment, std::string &why) {
@@ -178,7 +177,7 @@ static bool isMappable(tile::MakeDescOp desc, const AlignmentAnalysis &alignment
   return aligned;
 }
 
-/// An H200 ends a launch with an illegal instruction where a box begins elsewhere.
+/// An H200 aborts a launch with an illegal instruction if a box begins elsewhere.
 static bool beginsInSteps(Value offset, Type element, const AlignmentAnalysis &alignment, std::string &why) {
   bool steps = alignment.get(offset).isMultiple(kEngineBytes, tile::memoryBytes(element));
   if (!steps)
@@ -196,8 +195,8 @@ bool schedule::mayFetch(tile::DescLoadOp load, const AlignmentAnalysis &alignmen
          beginsInSteps(load.getOffsets().back(), load.getType().getElementType(), alignment, why);
 }
 
-/// What begins at `offset` is not before its array, or is so with all of its `side` elements. What is read there is
-/// zero; where a box is written there, an H200 ends the launch.
+/// A block at `offset` begins inside its array, or lies before it with all of its `side` elements. Reads before the
+/// array give zero, but a box written there makes an H200 abort the launch.
 static bool reachesFromInside(Value offset, int64_t side, const AlignmentAnalysis &alignment) {
   const RangeAnalysis &ranges = alignment.ranges();
   if (!ranges.get(offset).smin().isNegative() || alignment.get(offset).everyElement() % side == 0)
@@ -205,7 +204,7 @@ static bool reachesFromInside(Value offset, int64_t side, const AlignmentAnalysi
   if (auto chosen = offset.getDefiningOp<arith::SelectOp>())
     return reachesFromInside(chosen.getTrueValue(), side, alignment) &&
            reachesFromInside(chosen.getFalseValue(), side, alignment);
-  // Divisors are known by their powers of two.
+  // The alignment analysis only knows power-of-two divisors.
   auto product = offset.getDefiningOp<arith::MulIOp>();
   APInt factor;
   return product && matchPattern(product.getRhs(), m_ConstantInt(&factor)) && factor.getSExtValue() % side == 0 &&
@@ -234,8 +233,8 @@ bool schedule::mayCopyOut(tile::DescReduceOp op, const AlignmentAnalysis &alignm
   return mayWriteBlock(op, alignment, why);
 }
 
-/// Why programs that run `op` may wait for each other, by what it declares; "" where they cannot. Only who looks again
-/// and again waits: `looks` says whether the kernel has a loop that runs until a condition is over.
+/// Why programs that run `op` may wait for each other, judged by its declared effects; "" if they cannot. Only polling
+/// waits: `looks` says whether the kernel has a loop that runs until a condition holds.
 static StringRef whyTheyWait(Operation *op, bool looks) {
   const StringRef waits = "programs may wait for each other";
   if (isa<tile::WaitForGridOp>(op))
@@ -257,10 +256,10 @@ static StringRef whyTheyWait(Operation *op, bool looks) {
     if (!global && !isa<tile::Order, tile::Report>(effect.getResource()))
       return waits;
   }
-  // In one step, or looking again until another program has written. A text may hold a loop of its own.
+  // In one step, or by polling until another program has written. Inline assembly may contain its own loop.
   if (reads && (writes || ordered) && (looks || anywhere))
     return waits;
-  // Atomics that order have a barrier before or behind: of a role of several ctas there is no barrier.
+  // Ordering atomics need a barrier before or after, which a role that spans several CTAs does not have.
   if (kgpu::BarrierUses uses = kgpu::barriersOf(op);
       kgpu::clusterSize(op) > 1 && reads && writes && (uses.before || uses.after))
     return "a role of a cluster has no barrier to order its accesses by";

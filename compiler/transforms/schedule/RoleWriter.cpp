@@ -1,4 +1,4 @@
-// What every schedule with roles writes.
+// What all schedules with roles have in common.
 #include "compiler/transforms/schedule/RoleWriter.h"
 #include "compiler/analysis/Disjoint.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -8,11 +8,11 @@ using namespace kiln;
 using namespace kiln::schedule;
 using namespace kiln::kgpu;
 
-// Registers of a thread that copies, and of one that multiplies, by the number of multiplying groups: together what the
-// register file holds. One group alone needs no more than it is launched with.
+// Registers of a thread that copies, and of one that multiplies, by the number of multiply groups: together they fill
+// the register file. A single group needs no more than it is launched with.
 static constexpr int32_t kLoadRegisters[] = {0, 0, 40, 32}, kMultiplyRegisters[] = {0, 0, 232, 160};
 
-/// Moves an op and what it is computed from to the front of the kernel.
+/// Moves an op and everything it depends on to the front of the kernel.
 static void moveToFront(Operation *op, Operation *&last, Block &entry) {
   for (Value operand : op->getOperands())
     if (Operation *def = operand.getDefiningOp())
@@ -37,7 +37,7 @@ void schedule::hoistDescriptors(func::FuncOp kernel, ArrayRef<tile::MakeDescOp> 
 Value schedule::mapOf(ImplicitLocOpBuilder &b, tile::MakeDescOp desc, MemType memory, int64_t pieces, int64_t rows) {
   std::optional<BoxPlan> inRuns = rows ? planBoxes(memory, pieces, rows) : std::nullopt;
   BoxPlan plan = inRuns ? *inRuns : *planBoxes(memory, pieces);
-  // Dimensions that a block has one element along are the array's alone.
+  // Dimensions along which a block has one element exist only in the array.
   SmallVector<int64_t> box(desc.getStrides().size() - plan.box.size(), 1);
   llvm::append_range(box, plan.box);
   return TensorMapOp::create(b, TensorMapType::get(b.getContext()), desc, box, plan.swizzle);
@@ -53,7 +53,7 @@ scf::ForOp schedule::makePersistent(func::FuncOp kernel, ImplicitLocOpBuilder &b
   Value first = FirstProgramOp::create(b, i32), step = ProgramStepOp::create(b, i32);
   auto loop = scf::ForOp::create(b, first, count, step);
   Block *body = loop.getBody();
-  // Everything behind the loop but the return is the program.
+  // Everything after the loop except the return is the program.
   SmallVector<Operation *> program;
   for (Operation *op = loop->getNextNode(); !op->hasTrait<OpTrait::IsTerminator>(); op = op->getNextNode())
     program.push_back(op);
@@ -112,7 +112,7 @@ RoleBodies schedule::makeRoles(ImplicitLocOpBuilder &b, int32_t consumers, bool 
   } else {
     add("multiply", consumers);
   }
-  // One group needs no registers of the loading warp's, which comes last then: no warps fill up its four.
+  // A single group needs none of the load warp's registers. The load warp then comes last, without idle warps.
   bool loadFirst = consumers > 1;
   if (!loadFirst) {
     std::swap(names[0], names[1]);

@@ -1,4 +1,4 @@
-// What a schedule says of a kernel, and the memory it takes.
+// A schedule's attribute, and the memory it takes.
 #include "compiler/transforms/schedule/Schedule.h"
 #include "compiler/analysis/Disjoint.h"
 #include "dialects/kgpu/BarrierUse.h"
@@ -49,7 +49,7 @@ std::optional<Schedule> Schedule::ofKernel(func::FuncOp kernel) {
   return schedule;
 }
 
-/// Swizzled over as many bytes as a row has, up to `most`.
+/// Swizzled over the bytes of a row, up to `most`.
 static std::optional<kgpu::MemType> swizzledMemory(RankedTensorType tile, int64_t ctas, std::optional<unsigned> split,
                                                    int64_t most = 128) {
   int64_t bytes = tile::memoryBytes(tile.getElementType());
@@ -149,8 +149,8 @@ SmallVector<tile::DescLoadOp> schedule::fetchableLoads(func::FuncOp kernel, Prod
   return loads;
 }
 
-/// Nothing but reductions of its kind may touch what `op` combines into, and nothing in the kernel orders accesses: the
-/// copy engine may combine at any time until the kernel ends.
+/// Only reductions of the same kind may touch what `op` reduces into, and nothing in the kernel may order accesses: the
+/// copy engine may perform the reduction at any time until the kernel ends.
 static bool isAlone(tile::DescReduceOp op) {
   auto kernel = op->getParentOfType<func::FuncOp>();
   return !kernel
@@ -158,7 +158,7 @@ static bool isAlone(tile::DescReduceOp op) {
                 auto alike = dyn_cast<tile::DescReduceOp>(other);
                 if (alike && alike.getKind() == op.getKind())
                   return WalkResult::advance();
-                // An order that the engine would have to keep.
+                // Memory order that the engine would have to respect.
                 kgpu::BarrierUses uses = kgpu::barriersOf(other);
                 bool orders = isa<tile::AtomicRMWOp, tile::AtomicCASOp>(other) && (uses.before || uses.after);
                 bool touches = globalEffect(other) && !areDisjoint(other, op);

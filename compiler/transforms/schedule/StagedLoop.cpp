@@ -1,4 +1,4 @@
-// Recognising the loop of the schedule `simple`, and what its loads hang on.
+// Recognizes the loop of the schedule `simple`, and what its loads depend on.
 #include "compiler/transforms/schedule/StagedLoop.h"
 #include "compiler/analysis/Disjoint.h"
 #include "compiler/analysis/Grouping.h"
@@ -11,7 +11,7 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::schedule;
 
-// What threads copy past their registers: at least so many bytes at once.
+// Sizes of the pieces that threads copy asynchronously, bypassing registers.
 static constexpr int64_t kLeastBytes = 4, kMostBytes = 16;
 
 int64_t StagedLoop::slotBytes() const {
@@ -27,7 +27,7 @@ int64_t StagedLoop::slotBytes() const {
 // What is loaded
 //===----------------------------------------------------------------------===//
 
-/// The loads of `loop` that a factor is computed from, by ops without effects.
+/// Collects the loads of `loop` that an operand is computed from, by ops without effects.
 static void collectLoads(Value factor, scf::ForOp loop, llvm::SetVector<Operation *> &loads) {
   SmallVector<Value> open = {factor};
   llvm::SmallDenseSet<Value> seen;
@@ -47,7 +47,7 @@ static void collectLoads(Value factor, scf::ForOp loop, llvm::SetVector<Operatio
   }
 }
 
-/// Which dimension lies side by side in memory, and how many bytes of it a copy moves.
+/// The dimension that is contiguous in memory, and how many bytes of it one copy moves.
 static std::pair<unsigned, int64_t> pieceOf(tile::DescLoadOp load, const AlignmentAnalysis &alignment) {
   auto desc = load.getDesc().getDefiningOp<tile::MakeDescOp>();
   RankedTensorType block = load.getType();
@@ -80,7 +80,7 @@ static std::pair<unsigned, int64_t> pieceOf(tile::LoadOp load, const AlignmentAn
   return best;
 }
 
-/// Rows along `fastest`, swizzled so that eight of them are read at once.
+/// Rows along `fastest`, swizzled so that eight of them can be read at once.
 static kgpu::MemType slotMemory(RankedTensorType block, unsigned fastest) {
   int64_t bytes = tile::memoryBytes(block.getElementType());
   SmallVector<int32_t> order = {int32_t(fastest), int32_t(1 - fastest)};
@@ -93,7 +93,7 @@ static kgpu::MemType slotMemory(RankedTensorType block, unsigned fastest) {
   return kgpu::MemType::get(block.getShape(), block.getElementType(), layout::MapAttr::get(block.getContext(), layout));
 }
 
-/// How a load goes through a slot; std::nullopt where it cannot.
+/// How a load goes through a slot; std::nullopt if it cannot.
 static std::optional<StagedLoad> stagedOf(Operation *op, const AlignmentAnalysis &alignment, std::string &why) {
   StagedLoad staged;
   staged.op = op;
@@ -127,14 +127,14 @@ static std::optional<StagedLoad> stagedOf(Operation *op, const AlignmentAnalysis
 // Where to load
 //===----------------------------------------------------------------------===//
 
-/// An access that may be made some iterations ahead, for those alone that come: a table's of where pages are.
+/// A read that may be made some iterations ahead if the iteration happens: for example from a page table.
 static bool isPlainLoad(Operation *op) {
   auto load = dyn_cast<tile::LoadOp>(op);
   return load && !load.getIsVolatile() && load.getCache() != tile::CacheModifier::CV;
 }
 
-/// Follows what says where a load goes back through the loop's body and the values it carries. It is computed for
-/// iterations that may not come, so it does no more than compute, and read under the condition that they do.
+/// Traces the addresses of loads back through the loop's body and its carried values. They are also computed for
+/// iterations that may not happen, so only pure ops are allowed, and reads that are predicated on the iteration.
 static bool followAddresses(StagedLoop &staged, std::string &why) {
   scf::ForOp loop = staged.loop;
   staged.ahead.assign(loop.getNumRegionIterArgs(), false);
@@ -165,14 +165,14 @@ static bool followAddresses(StagedLoop &staged, std::string &why) {
     found.insert(op);
     llvm::append_range(open, op->getOperands());
   }
-  // In the order of the text.
+  // In program order.
   for (Operation &op : *loop.getBody())
     if (found.contains(&op))
       staged.addresses.insert(&op);
   return true;
 }
 
-/// Nothing that the kernel does to memory may be what is loaded ahead.
+/// The kernel must not write what is loaded ahead.
 static bool mayLoadAhead(func::FuncOp kernel, const StagedLoop &staged, std::string &why) {
   SmallVector<Operation *> stores;
   WalkResult result = kernel.walk([&](Operation *op) {
@@ -184,7 +184,7 @@ static bool mayLoadAhead(func::FuncOp kernel, const StagedLoop &staged, std::str
     bool silent = known || isMemoryEffectFree(op) || isa<tile::AssertOp, tile::PrintOp, tile::AssumeOp>(op);
     if (silent)
       return WalkResult::advance();
-    // Behind the loop anything may come that does not reach what it has read, in a branch too.
+    // After the loop any access is allowed that does not reach what the loop has read, even in a branch.
     Operation *top = staged.loop->getBlock()->findAncestorOpInBlock(*op);
     if (top && staged.loop->isBeforeInBlock(top) && staged.around.empty() &&
         isa<tile::AtomicRMWOp, tile::AtomicCASOp, tile::DescReduceOp>(op)) {
@@ -212,7 +212,7 @@ static bool mayLoadAhead(func::FuncOp kernel, const StagedLoop &staged, std::str
   return true;
 }
 
-/// Threads multiply fragments of these types; what is multiplied element by element is in shared memory anyway.
+/// Threads have a product instruction for these types. Other products read shared memory anyway.
 static bool hasInstruction(tile::DotOp dot) {
   auto typeOf = [](Value tile) { return cast<RankedTensorType>(tile.getType()); };
   Type lhs = typeOf(dot.getLhs()).getElementType(), rhs = typeOf(dot.getRhs()).getElementType();
@@ -230,7 +230,7 @@ std::optional<StagedLoop> schedule::findStagedLoop(func::FuncOp kernel, const Al
   StagedLoop staged;
   SmallVector<tile::DotOp> dots;
   bool found = false, several = false;
-  // Products that stand in no loop are made where they stand.
+  // Products outside loops stay in place.
   kernel.walk([&](tile::DotOp dot) {
     found = true;
     if (auto loop = dot->getParentOfType<LoopLikeOpInterface>()) {

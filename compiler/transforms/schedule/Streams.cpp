@@ -1,4 +1,4 @@
-// Recognising several products in loops.
+// Recognizes several products in loops.
 #include "compiler/transforms/schedule/Streams.h"
 #include "compiler/transforms/schedule/ChainedProducts.h"
 #include "dialects/layout/Constructors.h"
@@ -30,7 +30,7 @@ StreamFactor Streams::factorOf(Value value) const {
 }
 
 SmallVector<Type> Streams::storedFactors() const {
-  // Of the loop that a product is in, and of those around it: their products may be under way.
+  // Count the operands of a product's own loop and of its enclosing loops: their products may be in flight.
   llvm::MapVector<Type, int64_t> most;
   llvm::SmallDenseSet<Block *> seen;
   for (tile::DotOp dot : dots) {
@@ -54,7 +54,7 @@ SmallVector<Type> Streams::storedFactors() const {
 }
 
 std::optional<kgpu::MemType> Streams::factorMemory(RankedTensorType type, int64_t groups) const {
-  // Panels as wide as the columns that a group has in a row.
+  // Panels as wide as a group's runs of columns.
   for (tile::DotOp dot : dots)
     if (isCutByColumns(dot, groups) && isStored(dot, /*right=*/true) && factorOf(dot.getRhs()).tile.getType() == type)
       return panelMemory(type, layout::splitSide(type.getShape()[1])->power / groups);
@@ -85,7 +85,7 @@ SmallVector<SmallVector<Streams::Group>> Streams::rings() const {
   return rings;
 }
 
-/// A load as a stream: a matrix that dots alone use, or a row of 32-bit numbers; std::nullopt for others.
+/// A load as a stream: a matrix used only by dots, or a vector of 32-bit numbers; std::nullopt for others.
 static std::optional<Stream> streamOf(tile::DescLoadOp load) {
   Stream stream;
   stream.load = load;
@@ -113,7 +113,7 @@ static std::optional<Stream> streamOf(tile::DescLoadOp load) {
   return alone ? std::optional(stream) : std::nullopt;
 }
 
-/// The sum begins at zero, or is what the dot's own loop carries and nothing else uses.
+/// The accumulator is zero, or a value that the dot's own loop carries and nothing else uses.
 static bool isSummed(tile::DotOp dot) {
   if (matchPattern(dot.getAcc(), m_AnyZeroFloat()))
     return true;
@@ -135,7 +135,7 @@ std::optional<Streams> schedule::findStreams(func::FuncOp kernel, std::string &w
   kernel.walk<WalkOrder::PreOrder>([&](tile::DescLoadOp load) {
     std::optional<Stream> stream = streamOf(load);
     Operation *parent = load->getParentOp();
-    // Rows come beside what is walked; those loaded once are left to threads.
+    // Vectors are streamed along with blocks; those loaded once are left to the threads.
     if (!stream || (stream->isRow() && parent == kernel))
       return;
     for (; parent != kernel; parent = parent->getParentOp())
