@@ -1,7 +1,7 @@
-// kiln-alternate-slots: slots used in turn by the iterations of a loop. An exchange in a loop stores, waits at a
-// barrier, loads; the next iteration's stores must not overtake this one's loads. Where another exchange of the loop's
-// body brings its barrier in between nothing is needed; where there is none, the memory gets two slots, and the barrier
-// of the iteration in between is enough.
+// kiln-alternate-slots: lets the iterations of a loop alternate between two slots. An exchange in a loop stores, waits
+// at a barrier, loads; the next iteration's stores must not overtake this one's loads. If another exchange in the
+// loop's body puts its barrier in between, nothing is needed; otherwise the memory gets two slots, and the barrier of
+// the intervening iteration is enough.
 #include "compiler/transforms/kgpu/MemoryAccess.h"
 #include "compiler/transforms/kgpu/Passes.h"
 #include "dialects/kgpu/KgpuOps.h"
@@ -17,8 +17,8 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::kgpu;
 
-/// Which exchange of the block each access at its top level is part of: an exchange ends where a store follows a load.
-/// Each of them has a barrier in every run of the block.
+/// Numbers the exchange that each access at the block's top level belongs to: an exchange ends where a store follows a
+/// load. Each exchange has a barrier in every execution of the block.
 static DenseMap<Operation *, unsigned> exchangesOf(Block &block, unsigned &count) {
   DenseMap<Operation *, unsigned> groups;
   bool loaded = true;
@@ -38,14 +38,14 @@ static scf::ForOp loopOf(Operation *op) {
   while ((op = op->getParentOp())) {
     if (auto loop = dyn_cast<scf::ForOp>(op))
       return loop;
-    // An unstructured number of iterations carries no slot: insert-barriers adds a barrier instead.
+    // A while loop carries no slot: insert-barriers adds a barrier instead.
     if (isa<scf::WhileOp>(op))
       return {};
   }
   return {};
 }
 
-/// A new value of the loop: 0 in the first iteration, then 1, 0, ...
+/// Adds a loop-carried value: 0 in the first iteration, then 1, 0, ...
 static std::pair<scf::ForOp, Value> addPhase(scf::ForOp loop) {
   IRRewriter rewriter(loop.getContext());
   Location loc = loop.getLoc();
@@ -67,10 +67,10 @@ namespace {
 struct AlternateSlots : kiln::impl::AlternateSlotsPassBase<AlternateSlots> {
   void runOnOperation() override {
     func::FuncOp function = getOperation();
-    // By loop, innermost loops first: replacing one leaves the ops in its body where they are.
+    // By loop, innermost first: replacing a loop leaves the ops in its body where they are.
     llvm::MapVector<scf::ForOp, SmallVector<AllocOp>> byLoop;
     function.walk([&](AllocOp alloc) {
-      // What is read past the threads is waited for: one place is enough.
+      // Asynchronous reads are waited for explicitly: one slot is enough.
       if (scf::ForOp loop = isReadAsynchronously(alloc) ? scf::ForOp() : loopOf(alloc))
         byLoop[loop].push_back(alloc);
     });

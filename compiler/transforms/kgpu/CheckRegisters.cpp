@@ -1,4 +1,4 @@
-// kiln-check-registers: a tile of many times a thread's registers is refused before anything is computed per register.
+// kiln-check-registers: refuses tiles many times larger than a thread's registers before anything is done per register.
 #include "compiler/target/Resource.h"
 #include "compiler/target/Target.h"
 #include "compiler/transforms/kgpu/Passes.h"
@@ -15,12 +15,12 @@ namespace kiln {
 using namespace mlir;
 using namespace kiln;
 
-// Four times the registers there are. Assembling takes ptxas, in processor time, 1 s for a sum of two tiles at 1024
-// elements a thread, 5 s for a prefix sum, 54 s for a softmax (7.5 s at 512, 2.3 s at 256); a prefix sum at 4096 did
-// not end in 10 minutes. Less would refuse tiles of small odd sides, whose odd part each thread holds whole: 27 x 31 is
+// Four times the available registers. In processor time ptxas takes 1 s for a sum of two tiles at 1024 elements a
+// thread, 5 s for a prefix sum, 54 s for a softmax (7.5 s at 512, 2.3 s at 256); a prefix sum at 4096 did not end in 10
+// minutes. A lower bound would refuse tiles with small odd sides, whose odd part each thread holds whole: 27 x 31 is
 // 837.
 static constexpr int64_t kMaxElements = 1024;
-// A sort of 10,000 steps a thread takes 4 s, most of it in ptxas, and the time grows with the steps.
+// A sort with 10,000 steps per thread takes 4 s to compile, most of it in ptxas, and the time grows with the steps.
 static constexpr int64_t kMaxSortSteps = 16384;
 
 /// Elements of the tile that one thread holds; 0 for a scalar.
@@ -29,14 +29,14 @@ static int64_t elementsOf(Value value) {
   return tile ? layout::getLayout(tile).withoutReplicatedRegisters().registers() : 0;
 }
 
-/// How often a bitonic network looks at each element of rows of this length.
+/// How often a bitonic network compares each element of rows of this length.
 static int64_t sortDepth(int64_t side) {
   int64_t digits = llvm::Log2_64_Ceil(uint64_t(side));
   return digits * (digits + 1) / 2;
 }
 
-/// Comparisons that one thread makes to sort; 0 for any other op. The first k of a row: runs of k are sorted, the rest
-/// is one step and a merge of k for each halving.
+/// Comparisons that one thread makes in a sort; 0 for any other op. For the first k of a row, runs of k are sorted; the
+/// rest is one step and a merge of k for each halving.
 static int64_t sortStepsOf(Operation *op) {
   if (auto sort = dyn_cast<tile::SortOp>(op))
     return elementsOf(sort.getValue()) * sortDepth(cast<RankedTensorType>(sort.getType()).getShape().back());

@@ -1,4 +1,4 @@
-// kiln-close-reads: marks where a run of reads of tiles ends, so that the assembler keeps it together.
+// kiln-close-reads: marks where a run of reads of tiles ends, so that the assembler keeps the run together.
 #include "compiler/transforms/kgpu/Passes.h"
 #include "compiler/transforms/kgpu/ReadRuns.h"
 #include "dialects/kgpu/KgpuOps.h"
@@ -25,7 +25,7 @@ struct CloseReads : kiln::impl::CloseReadsPassBase<CloseReads> {
       runs.take(&op);
       if (!runs.ends())
         continue;
-      // One read has no other to be kept with, and what says where launches overlap keeps its place as well.
+      // A single read has no run to keep together, and a launch marker preserves the order as well.
       if (!runs.holds() && runs.size() > 1) {
         OpBuilder b(&op);
         kgpu::CloseReadsOp::create(b, op.getLoc());

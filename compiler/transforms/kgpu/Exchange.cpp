@@ -1,4 +1,4 @@
-// Allocations, stores, loads and conversions, as the rewrites of the ops make them.
+// Allocations, stores, loads and conversions for the rewrites of the ops.
 #include "compiler/transforms/kgpu/Exchange.h"
 #include "dialects/kgpu/BarrierUse.h"
 #include "dialects/layout/Builder.h"
@@ -88,7 +88,7 @@ void Exchanges::replace(Operation *op, ValueRange values) {
 Layout kgpu::axisInWarp(const Layout &like, unsigned axis, int64_t vector) {
   unsigned rank = like.rank();
   layout::LayoutBuilder result(like.shape());
-  SmallVector<int64_t> taken(rank, 0); // bits that groups and ctas stand at
+  SmallVector<int64_t> taken(rank, 0); // bits that groups and ctas occupy
   SmallVector<bool> oddTaken(rank, false);
   for (Coord coord : {Coord::Group, Coord::Cta})
     for (const Digit &digit : like.digits(coord)) {
@@ -109,7 +109,7 @@ Layout kgpu::axisInWarp(const Layout &like, unsigned axis, int64_t vector) {
       }
       result[coord].push_back(kept);
     }
-  // The bits of each dimension that are still to be placed.
+  // The bits of each dimension that remain to be placed.
   SmallVector<SmallVector<int64_t>> bits(rank);
   for (unsigned d = 0; d < rank; ++d)
     for (int64_t bit = 1; bit < layout::splitSide(like.shape()[d])->power; bit *= 2)
@@ -131,7 +131,7 @@ Layout kgpu::axisInWarp(const Layout &like, unsigned axis, int64_t vector) {
     result.replicate(coord, int64_t(1) << (wanted - result[coord].size()));
   };
   unsigned lanes = llvm::Log2_64(like.size(Coord::Lane)), onAxis = bits[axis].size();
-  // Registers next to each other only when all lanes are busy without them.
+  // Adjacent registers only if the remaining bits still fill all lanes.
   take(Coord::Reg, axis, onAxis > lanes ? std::min<unsigned>(llvm::Log2_64(vector), onAxis - lanes) : 0);
   fill(Coord::Lane, /*withAxis=*/true);
   fill(Coord::Warp, /*withAxis=*/false);

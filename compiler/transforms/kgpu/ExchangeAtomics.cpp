@@ -1,5 +1,5 @@
-// Atomics whose result is read: only the owner of an element performs it, so only it knows what was there. A result
-// that other threads hold too (of a scalar: all of them) is stored by the owners and loaded by everyone.
+// Atomics whose result is used: only the owner of an element performs the atomic, so only it has the old value. A
+// result that other threads hold too (for a scalar, all of them) is stored by the owners and loaded by everyone.
 #include "compiler/transforms/kgpu/Exchange.h"
 
 using namespace mlir;

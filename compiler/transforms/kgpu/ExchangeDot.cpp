@@ -1,5 +1,5 @@
-// tile.dot by multiply-adds: both inputs go to shared memory, where the threads of the accumulator read them. Along M
-// and N memory is contiguous: the lanes of a warp want neighbours at one k.
+// tile.dot by multiply-adds: both inputs go to shared memory, where the accumulator's threads read them. Memory is
+// contiguous along M and N, since the lanes of a warp read neighbours at the same k.
 #include "compiler/transforms/kgpu/Exchange.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -7,7 +7,7 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::kgpu;
 
-/// The input in memory. An 8-bit float is widened on the way, once for all its readers: f16 holds every one.
+/// The input in memory. An 8-bit float is widened on the way, once for all its readers; f16 represents all of them.
 static Value inMemory(Exchanges &exchanges, Value input, unsigned fastest) {
   auto type = cast<RankedTensorType>(input.getType());
   Type element = type.getElementType();

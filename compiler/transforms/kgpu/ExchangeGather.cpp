@@ -1,5 +1,5 @@
-// tile.gather: inside a warp it stays (moves of registers and shuffles), everything else goes through shared memory.
-// Indices that are known when compiling are written into the op: reversing a row then costs no comparison of indices.
+// tile.gather: stays inside a warp if possible (register moves and shuffles); everything else goes through shared
+// memory. Indices known at compile time are recorded on the op, so that reversing a row needs no comparison of indices.
 #include "compiler/transforms/kgpu/Exchange.h"
 #include "dialects/kgpu/GatherLayout.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -11,7 +11,7 @@ using namespace kiln::kgpu;
 using layout::Layout;
 
 namespace {
-/// The value of an integer tile at one place along one of its dimensions, if it depends on that alone.
+/// The value of an integer tile at one place along one of its dimensions, if it depends on that place alone.
 class KnownAlong {
 public:
   std::optional<APInt> at(Value tile, int64_t axis, int64_t place);
@@ -68,7 +68,7 @@ std::optional<APInt> KnownAlong::at(Value value, int64_t axis, int64_t place) {
   }
   if (auto expand = dyn_cast<tile::ExpandDimsOp>(op)) {
     int64_t added = expand.getAxis();
-    // What is left may be spread along another dimension only where it has more than one element.
+    // The remaining value may vary along another dimension only if that has more than one element.
     return at(expand.getValue(), axis == added ? -1 : axis > added ? axis - 1 : axis, place);
   }
   if (auto cast = dyn_cast<arith::ExtSIOp>(op))
@@ -85,7 +85,7 @@ std::optional<APInt> KnownAlong::at(Value value, int64_t axis, int64_t place) {
   return combine(op, *x, *y);
 }
 
-/// The indices along the axis, if they are known and inside it.
+/// The indices along the axis, if they are known at compile time and in range.
 static std::optional<SmallVector<int32_t>> knownIndices(tile::GatherOp gather) {
   int64_t axis = gather.getAxis();
   auto type = cast<RankedTensorType>(gather.getIndices().getType());
@@ -106,7 +106,7 @@ static LogicalResult exchangeGather(Exchanges &exchanges, Operation *op) {
   const Layout &indices = layoutOf(gather.getIndices().getType());
   Value source = gather.getSource();
   auto known = knownIndices(gather);
-  // Beside the axis, source and indices then lie alike.
+  // Give source and indices the same layout, except along the axis.
   Layout wanted = layoutOf(source.getType()).shape() == indices.shape() ? indices : layoutOf(source.getType());
   GatherKind kind = gatherKind(wanted, indices, axis, known ? ArrayRef<int32_t>(*known) : ArrayRef<int32_t>());
   bool moves = wanted != layoutOf(source.getType()) &&

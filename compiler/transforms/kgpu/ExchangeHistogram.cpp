@@ -1,4 +1,4 @@
-// tile.histogram: counters in shared memory, set to zero, counted up by the owners of the elements, and read.
+// tile.histogram: counters in shared memory, zeroed, incremented by the owners of the elements, and read.
 #include "compiler/transforms/kgpu/Exchange.h"
 #include "dialects/layout/Constructors.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -21,7 +21,7 @@ static LogicalResult exchangeHistogram(Exchanges &exchanges, Operation *op) {
   Layout from = layoutOf(values.getType());
   Value counters = exchanges.allocate(exchanges.b.getI32Type(), exchanges.wholeInEachCta(result.shape()));
   layout::Threads threads = layout::threadsOf(from);
-  // Each cta counts all values, in its own memory.
+  // Each cta counts all values in its own memory.
   if (llvm::any_of(from.digits(Coord::Cta), [](const layout::Digit &digit) { return !digit.replicates(); })) {
     from = layout::blocked(from.shape(), {0}, 4, threads);
     values = exchanges.convert(values, from);

@@ -1,6 +1,6 @@
-// Scalars that are read from memory and decide where control goes. Every thread reads for itself, and where the memory
-// may be written meanwhile two of them may read different values and part for good. So one thread's value is
-// stored and all threads load that. In a loop that waits for another instance the read is done anew each time.
+// Scalars that are read from memory and steer control flow. Every thread reads for itself; if the memory may be written
+// meanwhile, two of them may read different values and diverge for good. So one thread's value is stored and all
+// threads load that. In a loop that waits for another instance the read is repeated each time.
 #include "compiler/analysis/Disjoint.h"
 #include "compiler/transforms/kgpu/Exchange.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -9,11 +9,11 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::kgpu;
 
-/// What a use makes of a value: true where it says where control goes, else what it becomes is in `next`.
+/// Whether a use of a value steers control flow; if not, `next` gets the values that depend on it.
 static bool follow(OpOperand &use, SmallVectorImpl<Value> &next) {
   Operation *user = use.getOwner();
   unsigned number = use.getOperandNumber();
-  // A program whose assertion fails ends, or goes on, as a whole.
+  // If an assertion fails, the program ends, or continues, as a whole.
   if (isa<scf::IfOp, tile::AssertOp>(user))
     return true;
   if (auto loop = dyn_cast<scf::ForOp>(user)) {
@@ -68,7 +68,7 @@ static LogicalResult exchangeLoad(Exchanges &exchanges, Operation *op) {
   Value result = load.getResult();
   if (isa<RankedTensorType>(result.getType()) || !decidesControl(result))
     return success();
-  // Who reads again and again expects that somebody writes, if only another launch.
+  // A loop that polls expects somebody to write, if only another launch.
   if (op->getParentOfType<scf::WhileOp>())
     load.setIsVolatile(true);
   else if (isConstantRead(op->getParentOfType<func::FuncOp>(), op))

@@ -1,4 +1,4 @@
-// tile.reduce along warps or ctas: each warp's part, one exchange of those parts, the rest inside each warp.
+// tile.reduce along warps or ctas: a partial result per warp, one exchange of those, the rest inside each warp.
 #include "compiler/transforms/kgpu/Exchange.h"
 #include "dialects/kgpu/Combine.h"
 #include "dialects/kgpu/PartialLayout.h"
@@ -12,8 +12,8 @@ using layout::Coord;
 using layout::Digit;
 using layout::Layout;
 
-/// How the parts are read. One 16-byte load and three sums are done before a shuffle is; more parts go to lanes. With
-/// many rows, all of them do.
+/// How the partial results are read. One 16-byte load and three additions finish before a shuffle does; more partials
+/// go to lanes. With many rows, all of them do.
 static Layout gatheredParts(const Layout &rows, unsigned axis, int64_t places) {
   bool manyRows = rows.registers() >= 8;
   return inEachWarp(rows, axis, places, manyRows ? 0 : llvm::Log2_64(layout::splitSide(places)->power) <= 3 ? 3 : 2);
@@ -28,7 +28,7 @@ static SmallVector<Type> rowTypes(tile::ReduceOp reduce, const Layout &layout, u
   return types;
 }
 
-/// A reduction of `operands` with the region of `reduce`, brought to the types of its results.
+/// Reduces `operands` with the region of `reduce`, and converts the results to its result types.
 static void finish(Exchanges &exchanges, tile::ReduceOp reduce, ValueRange operands, const Layout &layout) {
   unsigned axis = reduce.getAxis();
   auto rest = tile::ReduceOp::create(exchanges.b, rowTypes(reduce, layout, axis), operands, axis);
@@ -41,9 +41,9 @@ static void finish(Exchanges &exchanges, tile::ReduceOp reduce, ValueRange opera
   exchanges.replace(reduce, results);
 }
 
-/// Parts that come from all ctas can be counted as they come, which costs less than a barrier of the cluster. Nobody
-/// tells a sender that its part has been read: in a loop, what each warp sends the next time does, so that two slots
-/// are enough.
+/// Partials from all ctas can be counted as they arrive, which costs less than a cluster barrier. No sender is told
+/// that its partial was read. In a loop, what each warp sends in the next iteration implies it, so two slots are
+/// enough.
 static bool fitsMbarrier(tile::ReduceOp reduce, const Layout &parts, Type element) {
   if (int64_t bytes = tile::memoryBytes(element); bytes != 4 && bytes != 8)
     return false;
@@ -63,7 +63,7 @@ static LogicalResult exchangeReduce(Exchanges &exchanges, Operation *op) {
   WarpSpread spread = warpSpread(layout, axis);
   bool ordered = spread.inPieces && !commutative;
   SmallVector<Value> operands(reduce.getOperands());
-  // Operands may come in layouts of their own; tuples are combined in one.
+  // Operands may have different layouts; tuples are combined in one layout.
   if (!spread.ownDigits || (ordered && !partialLayout(layout, axis, ordered))) {
     layout = axisInWarp(layout, axis, 4);
     spread = warpSpread(layout, axis);
@@ -89,7 +89,7 @@ static LogicalResult exchangeReduce(Exchanges &exchanges, Operation *op) {
   auto partial = PartialReduceOp::create(exchanges.b, types, operands, axis, ordered);
   exchanges.copyCombine(reduce.getCombine(), partial.getCombine());
   Layout gathered = gatheredParts(layout.slice(axis), axis, spread.places);
-  // Stores first, then loads: one barrier for all operands.
+  // All stores before all loads: one barrier for all operands.
   SmallVector<Value> places, loaded;
   for (Value part : partial.getResults()) {
     Type element = cast<RankedTensorType>(part.getType()).getElementType();

@@ -1,4 +1,4 @@
-// tile.scan whose axis leaves the warp, or is spread over it in another order than registers, lanes, registers.
+// tile.scan whose axis leaves the warp, or is not spread over it in the order registers, lanes, registers.
 #include "compiler/transforms/kgpu/Exchange.h"
 #include "dialects/kgpu/PartialLayout.h"
 #include "dialects/layout/Constructors.h"
@@ -10,8 +10,8 @@ using namespace kiln::kgpu;
 using layout::Coord;
 using layout::Layout;
 
-/// Registers, then lanes, then registers along the axis, each digit stepping along it alone by a power of two of its
-/// own.
+/// The axis goes over registers, then lanes, then registers, and each digit along it steps along no other dimension, by
+/// a power of two that no other digit has.
 static bool scansInsideWarp(const Layout &layout, unsigned axis) {
   SmallVector<std::pair<int64_t, Coord>> steps;
   for (unsigned c = 0; c < layout::kNumCoords; ++c)
@@ -37,7 +37,7 @@ static bool scansInsideWarp(const Layout &layout, unsigned axis) {
   return changes <= 1;
 }
 
-/// The axis fastest in every coordinate: registers, lanes, warps, registers.
+/// The axis is fastest in every coordinate: registers, lanes, warps, registers.
 static Layout axisFirst(const Layout &like, unsigned axis) {
   SmallVector<int32_t> order = {int32_t(axis)};
   for (int32_t dim = int32_t(like.rank()) - 1; dim >= 0; --dim)
@@ -46,7 +46,7 @@ static Layout axisFirst(const Layout &like, unsigned axis) {
   return layout::blocked(like.shape(), order, 4, layout::threadsOf(like));
 }
 
-/// Each warp scans its segments; their sums cross the warps once; each warp scans those and adds what came before.
+/// Each warp scans its segments; their sums cross the warps once; each warp scans those and adds the preceding sum.
 static SmallVector<Value> scanAcrossWarps(Exchanges &exchanges, tile::ScanOp scan, ArrayRef<Value> operands) {
   unsigned axis = scan.getAxis(), count = operands.size();
   Layout sums = *segmentSums(layoutOf(operands.front().getType()), axis);
@@ -81,7 +81,7 @@ static LogicalResult exchangeScan(Exchanges &exchanges, Operation *op) {
   Layout layout = layoutOf(scan.getOperand(0).getType());
   if (scansInsideWarp(layout, axis))
     return success();
-  // Where the axis is too short for the lanes, rows fill them: inside one warp.
+  // If the axis is too short to fill the lanes, rows fill them, inside one warp.
   bool across = segmentSums(layout, axis).has_value();
   if (!across) {
     layout = axisFirst(layout, axis);

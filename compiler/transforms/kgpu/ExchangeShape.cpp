@@ -1,6 +1,6 @@
-// Ops that change the shape. Where the result's layout does not follow from the operand's, the op is done on what does
-// follow and converted; where nothing follows (a reshape across odd sides, halves that share no register digit), the
-// tile is stored row-major and read as the other shape.
+// Ops that change the shape. If the result's layout does not follow from the operand's, the op produces the layout that
+// does follow, and that is converted. If none follows (a reshape across odd sides, halves that share no register
+// digit), the tile is stored row-major and read as the other shape.
 #include "compiler/analysis/LayoutRules.h"
 #include "compiler/transforms/kgpu/Exchange.h"
 #include "dialects/layout/Constructors.h"
@@ -12,7 +12,7 @@ using layout::Layout;
 
 static Type elementOf(Value tile) { return cast<RankedTensorType>(tile.getType()).getElementType(); }
 
-/// The op again, on other operands and with results in a layout of its own; then to the layouts that are wanted.
+/// Clones the op with other operands and the result layout `result`, and converts to the layouts that are wanted.
 static void redo(Exchanges &exchanges, Operation *op, ValueRange operands, const Layout &result) {
   Operation *made = exchanges.b.clone(*op);
   made->setOperands(operands);
@@ -49,7 +49,7 @@ static LogicalResult exchangeShape(Exchanges &exchanges, Operation *op) {
   return success();
 }
 
-/// Both halves one behind the other, the axis slowest.
+/// Stores both halves one after the other, with the axis as the slowest dimension.
 static LogicalResult exchangeCat(Exchanges &exchanges, Operation *op) {
   auto cat = cast<tile::CatOp>(op);
   if (rules::isDerived(op))

@@ -1,4 +1,4 @@
-// kiln-hint-streams: what a large launch reads once, and what any reads a second time, has an eviction priority.
+// kiln-hint-streams: gives eviction priorities to data that a large launch reads once, and to data that is read again.
 #include "compiler/transforms/kgpu/Passes.h"
 #include "dialects/kgpu/KgpuAttributes.h"
 #include "dialects/kgpu/LaunchFacts.h"
@@ -19,15 +19,15 @@ using namespace kiln;
 
 namespace {
 
-/// How a value varies with the program: the numbers of programs that it is computed from, whole (`tile.program_id`), or
-/// by their quotient or remainder, which several programs share.
+/// How a value varies with the program: the ops whose results distinguish programs and that the value depends on,
+/// either a `tile.program_id`, or a quotient or remainder of one, which several programs share.
 using Variation = SmallPtrSet<Operation *, 4>;
 
-/// The variations of a kernel's values, but for those that only a loop knows.
+/// The variations of a kernel's values, except loop-carried ones.
 class Variations {
 public:
   explicit Variations(func::FuncOp kernel) {
-    kernel.walk([&](Operation *op) { visit(op); }); // operands first, and regions before the op around them
+    kernel.walk([&](Operation *op) { visit(op); }); // operands first, and regions before the enclosing op
   }
 
   const Variation &of(Value value) const {
@@ -62,19 +62,19 @@ private:
   llvm::DenseMap<Value, Variation> known;
 };
 
-/// What two loops over the same range compute alike.
+/// Which values two loops over the same range compute alike.
 class Alike {
 public:
   Alike(scf::ForOp first, scf::ForOp second) : first(first), second(second) {}
 
-  /// `a` of the first loop is `b` of the second in the same iteration: made alike of what is outside of both and of the
-  /// loops' variables.
+  /// `a` in the first loop equals `b` in the second in the same iteration: both are computed alike from values defined
+  /// outside both loops and from the loops' induction variables.
   bool areSame(Value a, Value b) {
     auto [found, added] = known.try_emplace({a, b}, false);
     if (!added)
       return found->second;
     bool same = compare(a, b);
-    return known[{a, b}] = same; // what was found may have moved
+    return known[{a, b}] = same; // the recursion may have invalidated `found`
   }
 
 private:
@@ -99,7 +99,7 @@ bool haveSameRange(scf::ForOp first, scf::ForOp second) {
          first.getStep() == second.getStep();
 }
 
-/// What a loop reads and a later one reads again is kept until then, and goes first behind it.
+/// Data that one loop reads and a later loop reads again is kept until then, and marked to be evicted first after that.
 void hintSecondReads(Block &block, llvm::function_ref<bool(tile::LoadOp)> isStream) {
   SmallVector<std::pair<scf::ForOp, SmallVector<tile::LoadOp>>> loops;
   for (auto loop : block.getOps<scf::ForOp>())

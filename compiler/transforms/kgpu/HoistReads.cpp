@@ -1,4 +1,4 @@
-// kiln-hoist-reads: tiles that are needed only behind a reduction are read in front of it where registers allow.
+// kiln-hoist-reads: moves reads of tiles that are needed only after a reduction ahead of it, where registers allow.
 #include "compiler/analysis/Disjoint.h"
 #include "compiler/transforms/kgpu/Passes.h"
 #include "compiler/transforms/kgpu/ReadRuns.h"
@@ -22,15 +22,15 @@ using namespace kiln;
 
 namespace {
 
-/// Registers of a thread that tiles may take while they wait, for enough blocks to share a multiprocessor: by the size
-/// of the block, of which the largest leaves a thread 64 registers in all. Warps that reduce by themselves wait for
-/// nobody, so that fewer blocks will do.
+/// Registers per thread that waiting tiles may take so that enough blocks share a multiprocessor, by block size. In the
+/// largest blocks a thread has only 64 registers in all. Warps that reduce by themselves wait for no other warp, so
+/// fewer blocks are enough.
 constexpr int64_t kRegisters = 48, kRegistersOfLargeBlock = 40, kRegistersOfOneWarp = 56;
 constexpr int64_t kLargeBlockWarps = 17;
-/// Small blocks of 16-bit rows take as many as this: what fewer of them in flight cost is less than a second wait.
+/// Small blocks of 16-bit rows may take this many: having fewer blocks in flight costs less than a second wait.
 constexpr int64_t kSmallBlockWarps = 8, kRegistersOfSmallBlock = 160;
-/// Long masked rows with more than one further tile spill in large blocks, and are slower early in small ones
-/// (LayerNorm of 4096x18944 and 4096x14000 on an H200, clusters of 4 blocks of 128 threads: by 10 and 30 %).
+/// Long masked rows with more than one further tile spill in large blocks, and in small blocks reading them early is
+/// slower (LayerNorm of 4096x18944 and 4096x14000 on an H200, clusters of 4 blocks of 128 threads: by 10 and 30 %).
 constexpr int64_t kLongRow = 8192;
 
 int64_t registersOf(Value value) {
@@ -49,11 +49,11 @@ bool isMasked(Operation *read) {
   return !load || load.getMask();
 }
 
-/// Where threads do something together: what stands behind waits for it.
+/// Where threads cooperate: everything after it waits for it.
 bool isReduction(Operation *op) { return isa<tile::ReduceOp, tile::ScanOp, kgpu::LocalLoadOp>(op); }
 
-/// Reads may pass it: it computes, reads, or is a part of an exchange. Not what the program orders by itself, and not
-/// what may end it.
+/// Reads may move past it: it computes, reads, or is part of an exchange. Reads may not pass ops that the program
+/// orders explicitly, or that may end the program.
 bool mayPass(Operation *op) {
   if (isa<kgpu::AllocOp, kgpu::SlotOp, kgpu::LocalStoreOp, kgpu::LocalLoadOp, kgpu::AwaitOp>(op))
     return true;
@@ -66,7 +66,7 @@ bool mayPass(Operation *op) {
   return isMemoryEffectFree(op);
 }
 
-/// The stretch of a kernel's block from the end of its first run of reads to the first op that no read may pass.
+/// The part of a kernel's block from the end of its first run of reads to the first op that no read may pass.
 class Stretch {
 public:
   explicit Stretch(func::FuncOp kernel) : kernel(kernel) {}
@@ -81,7 +81,7 @@ public:
   }
 
 private:
-  /// The last read of the run, and the op that ends it.
+  /// Finds the last read of the run, and the op that ends it.
   bool findRun() {
     kgpu::ReadRuns runs(kernel);
     for (Operation &op : kernel.front().without_terminator()) {
@@ -98,7 +98,7 @@ private:
     return false;
   }
 
-  /// The reads that could join the run, with what their addresses and masks are made of.
+  /// Finds the reads that could join the run, with the ops that their addresses and masks depend on.
   bool findReads() {
     SmallVector<Operation *> writes;
     for (Operation *op = end; op && !op->hasTrait<OpTrait::IsTerminator>() && mayPass(op); op = op->getNextNode()) {
@@ -115,7 +115,7 @@ private:
     return !reads.empty();
   }
 
-  /// Adds what `op` is made of behind the run; false, and nothing added, where a part of it has to stay.
+  /// Adds the ops after the run that `op` depends on; returns false and adds nothing if one of them has to stay.
   bool takeOperands(Operation *op) {
     llvm::SetVector<Operation *> taken;
     if (!collect(op, taken))
@@ -136,7 +136,7 @@ private:
     return true;
   }
 
-  /// The tiles of numbers that are made before the reduction and needed behind it, in registers.
+  /// Registers of the tiles that are computed before the reduction and needed after it.
   int64_t waiting() {
     int64_t registers = 0;
     for (Operation &op : llvm::make_range(kernel.front().begin(), cut->getIterator()))
@@ -170,9 +170,9 @@ private:
   }
 
   func::FuncOp kernel;
-  Operation *last = nullptr; ///< read of the run
-  Operation *end = nullptr;  ///< of the run
-  Operation *cut = nullptr;  ///< the first reduction behind the run
+  Operation *last = nullptr; ///< last read of the run
+  Operation *end = nullptr;  ///< the op that ends the run
+  Operation *cut = nullptr;  ///< the first reduction after the run
   llvm::SetVector<Operation *> moved;
   SmallVector<Operation *> reads;
 };

@@ -1,5 +1,5 @@
-// kiln-insert-barriers: the accesses since the last barrier, followed through the structured control flow; each role as
-// a program of its own.
+// kiln-insert-barriers: tracks the accesses since the last barrier through the structured control flow, treating each
+// role as a program of its own.
 #include "compiler/transforms/kgpu/MemoryAccess.h"
 #include "compiler/transforms/kgpu/Passes.h"
 #include "dialects/kgpu/BarrierUse.h"
@@ -19,24 +19,24 @@ using namespace kiln;
 using namespace kiln::kgpu;
 
 namespace {
-/// Which iteration's slot an access used, seen from now.
+/// Which iteration's slot an access used, relative to the current iteration.
 enum class Phase : uint8_t { This, Other, Unknown };
 
-/// Beyond so many later ones it is not counted how many.
+/// The count of later operations saturates here.
 constexpr int64_t kManyLater = 15;
 
 /// An access with no barrier after it (or only one that is too narrow).
 struct Pending {
   const MemoryAccess *access;
   Phase phase = Phase::This;
-  bool sameRun = true;      ///< its addresses are those of the values they were computed from, or nobody's by now
+  bool sameRun = true;      ///< no loop has recomputed the values its addresses depend on, or it never revisits them
   bool passedInCta = false; ///< a barrier of the cta (of the role) came after it
   bool arrived = false;     ///< the open cluster_arrive came after it
-  bool passed = false;      ///< a barrier of all came after it: only copy engine and tensor cores may not see it yet
-  bool fenced = false;      ///< its thread made it visible to those, and has yet to pass a barrier
-  bool shown = false;       ///< and passed a barrier of the cta (of the role) since
-  bool passedInGroup = false, shownInGroup = false; ///< the same two of a barrier of each group
-  bool underWay = false;                            ///< nobody has waited for it
+  bool passed = false;      ///< a barrier of all threads came after it; copy engine and tensor cores may not see it
+  bool fenced = false;      ///< its thread fenced it for those, and has yet to pass a barrier
+  bool shown = false;       ///< and has passed a barrier of the cta (of the role) since
+  bool passedInGroup = false, shownInGroup = false; ///< the same two for a per-group barrier
+  bool underWay = false;                            ///< asynchronous and not waited for yet
   int64_t later = 0;                                ///< how many of its kind were begun after it
 
   auto tied() const {
@@ -46,10 +46,10 @@ struct Pending {
   bool operator==(const Pending &other) const { return tied() == other.tied(); }
 };
 
-/// What is missing in front of an op.
+/// The synchronization missing in front of an op.
 struct Need {
   std::optional<Scope> scope;
-  bool fence = false; ///< a kgpu.fence_async in front of the barrier
+  bool fence = false; ///< a kgpu.fence_async before the barrier
 
   explicit operator bool() const { return scope.has_value(); }
   void add(std::optional<Scope> other, bool otherFence) {
@@ -86,25 +86,25 @@ private:
   void visit(Operation *op, State &state);
   void visitRoles(RolesOp roles, State &state);
   void visitLoop(Operation *loop, State &state);
-  /// One run of a loop's regions from `state`; for a while, also what holds at its exit.
+  /// One execution of a loop's regions from `state`; for a while loop, also the state at its exit.
   void visitBody(Operation *loop, State &state, State &exit);
-  /// What is missing between what is pending and `next`, in front of `place`.
+  /// The synchronization missing between the pending accesses and `next`, in front of `place`.
   Need needed(ArrayRef<MemoryAccess> next, const State &state, Operation *place);
-  /// Puts the wait in front of `op` without which it may overtake a copy to global memory.
+  /// Inserts a wait in front of `op` if it might otherwise overtake a copy to global memory.
   void waitForCopies(Operation *op, State &state);
-  /// Puts it there (unless only looking) and says what that changes.
+  /// Inserts it (unless only looking) and updates the state.
   void settle(const Need &need, Operation *place, State &state);
   void passBarrier(State &state, const BarrierUse &use);
 
   func::FuncOp function;
   MemoryAccesses accesses;
-  /// While only looking (no barrier is inserted): the widest barrier that is missing.
+  /// While only looking (inserting no barriers): the widest barrier that is missing.
   bool looking = false;
   Need missing;
 };
 } // namespace
 
-/// The same for every element.
+/// All elements are equal.
 static bool isUniform(Value tile) {
   SplatElementsAttr constant;
   return isa_and_nonnull<tile::SplatOp>(tile.getDefiningOp()) || matchPattern(tile, m_Constant(&constant));
@@ -124,7 +124,7 @@ static bool isShifted(Value tile, Value from) {
   return true;
 }
 
-/// What a tile that a loop carries and shifts is before the loop; null where it is none.
+/// The initial value of a loop-carried tile that each iteration shifts; null if it is not one.
 static Value beforeShifts(BlockArgument argument) {
   auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
   bool shifts =
@@ -132,7 +132,7 @@ static Value beforeShifts(BlockArgument argument) {
   return shifts ? loop.getTiedLoopInit(argument)->get() : Value();
 }
 
-/// No two elements are equal: counted up, shifted, carried by a loop that shifts them.
+/// No two elements are equal: a range, shifted or not, possibly carried by a loop that shifts it.
 static bool areDistinct(Value tile) {
   if (auto argument = dyn_cast<BlockArgument>(tile)) {
     Value before = beforeShifts(argument);
@@ -149,7 +149,7 @@ static bool areDistinct(Value tile) {
   return false;
 }
 
-/// How many numbers there are from the least to the greatest of a tile; 0 where that is not known.
+/// The size of the interval from a tile's least to its greatest element; 0 if unknown.
 static int64_t reachOf(Value tile) {
   if (isUniform(tile))
     return 1;
@@ -170,7 +170,7 @@ static int64_t reachOf(Value tile) {
 
 static std::optional<int64_t> stepOf(Value value, scf::ForOp loop);
 
-/// What stepOf says, if sums do not wrap.
+/// The result of stepOf, assuming that sums do not wrap.
 static std::optional<int64_t> stepOfExact(Value value, scf::ForOp loop) {
   if (loop.isDefinedOutsideOfLoop(value))
     return 0;
@@ -180,7 +180,7 @@ static std::optional<int64_t> stepOfExact(Value value, scf::ForOp loop) {
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     if (argument.getOwner()->getParentOp() != loop)
       return std::nullopt;
-    // Constants that are added to it.
+    // Sums the constants that an iteration adds to it.
     int64_t sum = 0;
     for (Value next = loop.getTiedLoopYieldedValue(argument)->get(); next != argument;) {
       Operation *op = next.getDefiningOp();
@@ -202,9 +202,9 @@ static std::optional<int64_t> stepOfExact(Value value, scf::ForOp loop) {
   return first && second ? std::optional(*first + *second) : std::nullopt;
 }
 
-/// What an iteration of `loop` adds to a number, or to each of a tile; std::nullopt where that is not known. Numbers of
-/// fewer than 64 bits have to go on as the loop's own does: that one does not wrap, and they come to none a second
-/// time.
+/// What an iteration of `loop` adds to a number, or to each element of a tile; std::nullopt if unknown. Numbers
+/// narrower than 64 bits must advance like the loop's induction variable: that does not wrap, so they never take a
+/// value twice.
 static std::optional<int64_t> stepOf(Value value, scf::ForOp loop) {
   std::optional<int64_t> step = stepOfExact(value, loop);
   Type type = getElementTypeOrSelf(value.getType());
@@ -216,8 +216,9 @@ static std::optional<int64_t> stepOf(Value value, scf::ForOp loop) {
   return step;
 }
 
-/// Each iteration of the loop steps over all that the access touches in one, so that no two touch the same. By powers
-/// of two, which go into 2^32: what reaches beyond it is not where an iteration began.
+/// Each iteration of the loop steps past everything that the access touches in one iteration, so no two iterations
+/// touch the same bytes. The step must be a power of two: it then divides 2^32, so a range that wraps cannot partially
+/// overlap another iteration's.
 static bool stepsOver(const MemoryAccess &access, Operation *loop) {
   auto counted = dyn_cast<scf::ForOp>(loop);
   if (!counted || !access.tile || !isa<RankedTensorType>(access.pointer.getType()))
@@ -227,7 +228,8 @@ static bool stepsOver(const MemoryAccess &access, Operation *loop) {
   return reach && reach <= std::abs(*step);
 }
 
-/// No two elements of a block of the array share a place: strides are known, each steps over what the next ones reach.
+/// No two elements of a block of the array share an address: strides are known, and each steps past the extent of the
+/// dimensions inside it.
 static bool areApart(Value desc, ArrayRef<int64_t> sides) {
   auto made = desc.getDefiningOp<tile::MakeDescOp>();
   if (!made)
@@ -242,8 +244,9 @@ static bool areApart(Value desc, ArrayRef<int64_t> sides) {
   return true;
 }
 
-/// Who touches a byte in one access touches it in the other: the addresses are the same, each is one element's, and the
-/// layouts give that to the same thread. The owner of an element writes it, but whoever holds it reads it.
+/// Any thread that touches a byte in one access is the one that touches it in the other: the addresses are the same,
+/// each belongs to one element, and the layouts assign that to the same thread. Only the owner of an element writes it,
+/// but every thread that holds it reads it.
 static bool ofOneThread(const MemoryAccess &a, const MemoryAccess &b) {
   using layout::Coord;
   if (a.isShared() || a.isAsync() || b.isAsync() || !a.pointer || a.address != b.address ||
@@ -260,12 +263,12 @@ static bool ofOneThread(const MemoryAccess &a, const MemoryAccess &b) {
   return isa<tile::DescType>(a.pointer.getType()) ? areApart(a.pointer, a.tile.getShape()) : areDistinct(a.pointer);
 }
 
-/// Both are done for one thread of the role, which issues all its copies to global memory.
+/// Both are performed by the one thread of the role that issues all its copies to global memory.
 static bool areOfCopier(const MemoryAccess &a, const MemoryAccess &b) {
   return !a.isShared() && a.isByOneCopier() && b.isByOneCopier() && roleAround(a.op) == roleAround(b.op);
 }
 
-/// Memory of an access to all of an allocation that threads or the copy engine make by groups.
+/// The memory of an access to a whole allocation that threads, or the copy engine per group, perform.
 static Value memoryByGroups(Operation *op) {
   if (auto store = dyn_cast<LocalStoreOp>(op))
     return store.getMem();
@@ -275,8 +278,8 @@ static Value memoryByGroups(Operation *op) {
   return copy && copy.getByGroup() ? Value(copy.getMem()) : Value();
 }
 
-/// Rows of a cta's matrix that a group has, one group behind the other, if the op touches no more of it by each; else
-/// 0.
+/// The rows of a cta's matrix that each group has, one group after the other, if the op touches only those in each
+/// group; otherwise 0.
 static int64_t rowsOfGroup(Operation *op) {
   using layout::Coord;
   if (auto copy = dyn_cast<CopyOutOp>(op))
@@ -286,7 +289,7 @@ static int64_t rowsOfGroup(Operation *op) {
   const layout::Layout &held = layoutOf(tile);
   if (tile.getRank() != 2)
     return 0;
-  // As far as the threads of one group go, and then the next group's.
+  // The rows that the threads of one group cover; the next group's follow.
   int64_t rows = 1;
   for (Coord coord : {Coord::Reg, Coord::Lane, Coord::Warp})
     for (const layout::Digit &digit : held.digits(coord))
@@ -298,7 +301,7 @@ static int64_t rowsOfGroup(Operation *op) {
   return piece && piece->piece.shape()[0] == rows * held.size(Coord::Group) ? rows : 0;
 }
 
-/// What each group touches in one it touches in the other, and no other group does.
+/// Each group touches the same rows in both accesses, and no other group touches those.
 static bool areOfOneGroup(const MemoryAccess &a, const MemoryAccess &b) {
   Value memory = memoryByGroups(a.op);
   if (!a.isShared() || !b.isShared() || !memory || memory != memoryByGroups(b.op) ||
@@ -314,7 +317,7 @@ Need BarrierInserter::needed(ArrayRef<MemoryAccess> next, const State &state, Op
   for (const MemoryAccess &access : next)
     for (const Pending &pending : state.pending) {
       const MemoryAccess &earlier = *pending.access;
-      // What is under way no barrier ends: kiln-verify-barriers asks for the wait.
+      // No barrier ends an asynchronous access that is in flight: kiln-verify-barriers demands the wait.
       if (pending.underWay || !mayConflict(earlier, access) || areOfCopier(earlier, access) ||
           (pending.sameRun && ofOneThread(earlier, access)))
         continue;
@@ -363,7 +366,7 @@ void BarrierInserter::passBarrier(State &state, const BarrierUse &use) {
       pending.passedInCta = true;
       pending.shown |= pending.fenced && use.isWhole();
     }
-    // What threads wrote is there for all of them, and for the copy engine only if a fence came before.
+    // After a barrier all threads see the write; the copy engine sees it only if a fence came before.
     bool shown = !accesses.haveAsync() || !pending.access->isShared() || pending.access->kind == MemoryAccess::Read ||
                  pending.access->isAsync() || (pending.fenced && use.isWhole());
     if (over && shown)
@@ -389,13 +392,13 @@ void BarrierInserter::settle(const Need &need, Operation *place, State &state) {
       FenceAsyncOp::create(builder, place->getLoc());
     BarrierOp::create(builder, place->getLoc(), *need.scope);
   }
-  // Looking goes on as if it were there: what follows is not missing a second one.
+  // While looking, continue as if it were there: the following accesses do not need a second one.
   if (need.fence)
     fence(state);
   passBarrier(state, {*need.scope});
 }
 
-/// The waits of `op`, and what it begins.
+/// Updates the state for the waits of `op`, and for what it begins.
 static void follow(Operation *op, State &state) {
   std::optional<Wait> wait = waitOf(op);
   std::optional<Flight> begun = flightOf(op);
@@ -414,8 +417,8 @@ static void follow(Operation *op, State &state) {
   state = after;
 }
 
-/// Blocks that are copied out one after the other may be the same, and copies keep no order: the thread that issues
-/// them waits for those before. It comes to the next one after the work for a whole block, when they are long over.
+/// Blocks that are copied out one after the other may overlap, and copies are not ordered: the issuing thread waits for
+/// the earlier ones. It issues the next only after the work for a whole block, by which time they are long done.
 void BarrierInserter::waitForCopies(Operation *op, State &state) {
   bool missing = llvm::any_of(state.pending, [&](const Pending &pending) {
     return pending.underWay && llvm::any_of(accesses.of(op), [&](const MemoryAccess &access) {
@@ -425,12 +428,13 @@ void BarrierInserter::waitForCopies(Operation *op, State &state) {
   if (!missing)
     return;
   OpBuilder builder(op);
-  // Also while only looking: it is no barrier, which another place might save.
+  // Even while only looking: this is not a barrier that another place might make unnecessary.
   follow(CopyOutWaitOp::create(builder, op->getLoc(), /*read=*/false, /*pending=*/0), state);
 }
 
-/// Each role starts with nothing pending: what came before is settled in front of all of them, since no barrier inside
-/// is of the threads outside. For the same reason everything they do is pending behind them.
+/// Each role starts with nothing pending: conflicts with earlier accesses are settled before all roles, since no
+/// barrier inside a role includes outside threads. For the same reason all accesses of the roles are pending after
+/// them.
 void BarrierInserter::visitRoles(RolesOp roles, State &state) {
   State before;
   for (Pending pending : state.pending) {
@@ -512,7 +516,7 @@ void BarrierInserter::visitBody(Operation *loop, State &state, State &exit) {
   visit(*open.getAfterBody(), state);
 }
 
-/// Seen from the next iteration.
+/// The state as seen from the next iteration.
 static State nextIteration(Operation *loop, const State &state) {
   State next;
   for (Pending pending : state.pending) {
@@ -528,7 +532,7 @@ static State nextIteration(Operation *loop, const State &state) {
 }
 
 void BarrierInserter::visitLoop(Operation *loop, State &state) {
-  // First what iterations have with each other, as if nothing had come before.
+  // First, conflicts between iterations, as if nothing had come before the loop.
   State around, exit;
   while (true) {
     State run = around;
@@ -538,7 +542,7 @@ void BarrierInserter::visitLoop(Operation *loop, State &state) {
       break;
     around.add(next);
   }
-  // Then what came before: if that conflicts, one barrier in front of the loop settles it for all iterations.
+  // Then accesses before the loop: a single barrier in front of the loop settles those for all iterations.
   auto followIn = [&]() {
     State from = around;
     from.add(state);
@@ -567,7 +571,7 @@ void BarrierInserter::visitLoop(Operation *loop, State &state) {
     looking = outer;
     missing = kept;
   }
-  // A counted loop may not run at all. Outside of it, which slot was used last is not known.
+  // A counted loop may not run at all. After it, the slot used last is unknown.
   if (isa<scf::ForOp>(loop))
     exit.add(state);
   State after;
@@ -579,7 +583,7 @@ void BarrierInserter::visitLoop(Operation *loop, State &state) {
   state = after;
 }
 
-/// Whether the op brings a whole barrier of the cluster, from arrival to wait.
+/// Whether the op implies a whole cluster barrier, from arrival to wait.
 static bool bringsClusterBarrier(Operation *op) {
   BarrierUses uses = barriersOf(op);
   auto isOne = [](const std::optional<BarrierUse> &use) { return use && use->isCluster() && use->isWhole(); };
@@ -596,7 +600,7 @@ void BarrierInserter::run() {
     if (!firstCrossing || top->isBeforeInBlock(firstCrossing))
       firstCrossing = top;
   });
-  // A cta may be written to only once it runs: it says so first thing, and who writes first waits for that.
+  // A cta may be written to only once it runs: each arrives first thing, and the first writer waits for that.
   ClusterWaitOp wait;
   if (firstCrossing) {
     OpBuilder builder = OpBuilder::atBlockBegin(&entry);
@@ -606,8 +610,8 @@ void BarrierInserter::run() {
   }
   State state;
   visit(entry, state);
-  // Nobody arrives a second time before having waited: a whole barrier of the cluster before the first such store
-  // comes after the wait.
+  // No thread may arrive twice without a wait in between, so a whole cluster barrier before the first such store must
+  // come after the wait.
   if (wait)
     function.walk([&](Operation *op) {
       Operation *top = bringsClusterBarrier(op) ? entry.findAncestorOpInBlock(*op) : nullptr;

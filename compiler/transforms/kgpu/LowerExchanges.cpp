@@ -10,7 +10,7 @@ namespace kiln {
 using namespace mlir;
 using namespace kiln;
 
-/// The one list of which ops may have to exchange something.
+/// The one list of ops that may need an exchange.
 static const kgpu::ExchangeTable &rewrites() {
   static const kgpu::ExchangeTable table = [] {
     kgpu::ExchangeTable table;

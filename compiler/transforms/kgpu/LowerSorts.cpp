@@ -1,8 +1,8 @@
-// kiln-lower-sorts: tile.sort and tile.topk as steps of a bitonic network. Elements become integers that order as they
-// do; a row becomes a power of two long, filled up with what comes last. Steps stay inside a warp: a long row is spread
-// over warps, and for the strides between them the digits of warps are swapped with digits of registers, by a
-// conversion. The first k of a row: runs of k in alternating order, of which pairs are reduced to the first of each two
-// until one is left.
+// kiln-lower-sorts: lowers tile.sort and tile.topk to steps of a bitonic network. Elements become integers with the
+// same order; a row is padded to a power of two with values that sort last. Steps stay inside a warp: a long row is
+// spread over warps, and for strides between warps a conversion swaps warp digits with register digits. For the first k
+// of a row, runs of k are sorted in alternating order, and pairs of runs are reduced to the first k of both until one
+// run is left.
 #include "compiler/transforms/kgpu/Exchange.h"
 #include "compiler/transforms/kgpu/Passes.h"
 #include "dialects/kgpu/PartialLayout.h"
@@ -21,13 +21,13 @@ using layout::Coord;
 using layout::Digit;
 using layout::Layout;
 
-// A row stays in one warp up to this many elements, even where other warps only repeat it: an exchange costs as much as
+// A row of up to this many bits stays in one warp, even if other warps only replicate it: an exchange costs as much as
 // the steps it saves.
 static constexpr unsigned kWarpBits = 7;
-// Registers along a row that lanes are not taken from other rows for.
+// With up to this many register bits along a row, lanes are not taken from other rows for it.
 static constexpr unsigned kRowRegisterBits = 4;
 
-/// Strides below `side` along the rows stay in a warp.
+/// All strides below `side` along the rows stay inside a warp.
 static bool comparesInWarp(const Layout &layout, int64_t side) {
   return stepsInWarp(layout, layout.rank() - 1, 1, side - 1);
 }
@@ -36,8 +36,9 @@ static bool hasIdleWarps(const Layout &layout) {
   return llvm::any_of(layout.digits(Coord::Warp), [](const Digit &digit) { return digit.replicates(); });
 }
 
-/// Rows over the threads of `like`: other dimensions go to ctas and warps first; of a row, the low bits are registers
-/// (most steps compare them), then lanes, then the warps that rows leave idle, as long as a row is worth it.
+/// A layout of rows over the threads of `like`: other dimensions go to ctas and warps first. The low bits of a row are
+/// registers (most steps compare them), then lanes, then the warps that other dimensions leave idle, if the row is long
+/// enough.
 static Layout rowsLayout(ArrayRef<int64_t> shape, const Layout &like) {
   unsigned rank = shape.size(), axis = rank - 1;
   layout::LayoutBuilder result(shape);
@@ -63,7 +64,7 @@ static Layout rowsLayout(ArrayRef<int64_t> shape, const Layout &like) {
   unsigned inWarp = length - between;
   unsigned forRows = std::min<unsigned>({unsigned(rows.size()), lanes, kRowRegisterBits});
   unsigned forRow = std::min(inWarp, lanes - forRows);
-  // Rows too long for few lanes get more.
+  // Rows with too many registers per lane get more lanes.
   while (inWarp - forRow > kRowRegisterBits && forRow < lanes)
     ++forRow;
   int64_t step = 1;
@@ -82,8 +83,8 @@ static Layout rowsLayout(ArrayRef<int64_t> shape, const Layout &like) {
   return *result.finish();
 }
 
-/// `layout` with the digits of warps along the rows swapped with digits of the same warp along the rows: registers from
-/// the slowest, then lanes.
+/// `layout` with the warp digits along the rows swapped with digits inside the warp along the rows: register digits
+/// from the slowest, then lane digits.
 static Layout swapWarps(const Layout &layout) {
   unsigned axis = layout.rank() - 1;
   layout::LayoutBuilder result(layout);
@@ -100,7 +101,7 @@ static Layout swapWarps(const Layout &layout) {
 }
 
 namespace {
-/// One sort or selection: keys of rows, most of the time.
+/// One sort or selection; most functions work on tiles of keys.
 class Rows {
 public:
   Rows(Exchanges &exchanges, Operation *op, bool descending, bool isUnsigned)
@@ -140,7 +141,7 @@ private:
 };
 } // namespace
 
-/// Floats order as integers of sign and magnitude do. Its own inverse.
+/// Maps a float's bits (sign and magnitude) to an integer of the same order. Its own inverse.
 Value Rows::turnNegative(Value bits) {
   unsigned width = key.getWidth();
   Value sign = arith::ShRSIOp::create(b, bits, splat(bits, APInt(width, width - 1)));
@@ -171,7 +172,7 @@ Value Rows::fromKeys(Value keys) {
   return isa<FloatType>(element) ? arith::BitcastOp::create(b, values, turnNegative(keys)).getResult() : keys;
 }
 
-/// Where each element of a row stands in it, compared with `length`: true before it.
+/// Whether each element's position in its row is less than the row's original length.
 Value Rows::place(Value keys, const Layout &layout) {
   int64_t length = type.getShape()[axis()];
   Layout around = layout;
@@ -191,8 +192,8 @@ Value Rows::place(Value keys, const Layout &layout) {
   return before.getType() == whole ? before : tile::BroadcastOp::create(b, whole, before).getResult();
 }
 
-/// Rows filled up to a power of two with keys no other comes after. Through memory whose slowest dimension is the row:
-/// what is there of it is a view.
+/// Pads rows to a power of two with keys that sort last, through memory whose slowest dimension is the row, so that the
+/// existing part is a view.
 Value Rows::padded(Value keys, const Layout &layout) {
   auto whole = exchanges.wholeInEachCta(layout.shape(), {}, axis());
   Value memory = exchanges.allocate(key, whole);
@@ -205,7 +206,7 @@ Value Rows::padded(Value keys, const Layout &layout) {
   return arith::SelectOp::create(b, place(loaded, layout), loaded, splat(loaded, last));
 }
 
-/// The first `count` of each row, likewise.
+/// The first `count` of each row, in the same way.
 Value Rows::firstOf(Value keys, int64_t count, const Layout &layout) {
   auto from = cast<RankedTensorType>(keys.getType());
   if (from.getShape()[axis()] == count)
@@ -219,10 +220,10 @@ Value Rows::compare(Value keys, int64_t from, int64_t to, int64_t run) {
   return CompareOp::create(b, keys.getType(), keys, int32_t(from), int32_t(to), int32_t(run), descending, isUnsigned);
 }
 
-/// Runs of `upTo` elements in alternating order; the first of them in the order that was asked for.
+/// Sorts runs of `upTo` elements in alternating order, the first run in the requested order.
 Value Rows::sorted(Value keys, int64_t upTo) {
   const Layout home = layoutOf(keys.getType());
-  int64_t between = upTo; // the least stride between warps
+  int64_t between = upTo; // the smallest stride between warps
   for (const Digit &digit : home.digits(Coord::Warp))
     if (digit.basis[axis()] != 0)
       between = std::min(between, digit.basis[axis()]);
@@ -249,8 +250,8 @@ Value Rows::reshaped(Value tile, ArrayRef<int64_t> shape) {
   return tile::ReshapeOp::create(b, tileType(key, *from.reshape(shape)), tile);
 }
 
-/// The first `block` of each row, in order, of runs of `block`: of two runs in opposite order, the first of each two
-/// elements that stand at one place are the first of both runs, and bitonic.
+/// The first `block` of each row, sorted, from runs of `block`: of two runs in opposite order, the elementwise firsts
+/// are the first `block` of both runs, and form a bitonic sequence.
 Value Rows::selected(Value keys, int64_t block) {
   while (true) {
     SmallVector<int64_t> shape(layoutOf(keys.getType()).shape());
@@ -289,7 +290,7 @@ void Rows::run() {
   shape.back() = side;
   const Layout &given = layoutOf(type);
   Value keys = toKeys(op->getOperand(0));
-  // Selecting compares runs of `block` only: how the rest of a row is spread is all the same to it.
+  // Selecting only compares runs of `block`: the layout of the rest of a row does not matter to it.
   bool stays =
       side == length && comparesInWarp(given, block) && (side <= int64_t(1) << kWarpBits || !hasIdleWarps(given));
   Layout home = stays ? given : rowsLayout(shape, given);

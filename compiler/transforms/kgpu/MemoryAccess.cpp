@@ -1,4 +1,4 @@
-// What ops touch, read off their effects and addresses, and what conflicts.
+// The memory that ops touch, derived from their effects and addresses, and which accesses conflict.
 #include "compiler/transforms/kgpu/MemoryAccess.h"
 #include "compiler/analysis/Disjoint.h"
 #include "dialects/kgpu/BarrierUse.h"
@@ -24,7 +24,7 @@ bool MemoryAccess::changesIn(Operation *loop) const {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A part of shared memory: which allocation, or whether a channel gave it; neither where that is not known.
+/// A part of shared memory: of an allocation, or of a channel; neither if unknown.
 struct Place {
   AllocOp alloc;
   bool ofChannel = false;
@@ -53,7 +53,7 @@ static Place placeOf(Value memory) {
   return place;
 }
 
-/// Says what `op` does to the memory `operand`; false where it does nothing to it.
+/// What `op` does to the memory `operand`; returns false if nothing.
 static bool effectOn(OpOperand &operand, bool &writes, bool &reads) {
   auto effects = dyn_cast<MemoryEffectOpInterface>(operand.getOwner());
   if (!effects)
@@ -77,7 +77,7 @@ SmallVector<MemoryAccess, 2> kgpu::sharedAccesses(Operation *op) {
     if (!type || !effectOn(operand, writes, reads))
       continue;
     Place place = placeOf(operand.get());
-    // Memory with an mbarrier is ordered by what is sent, a channel by what goes around: not by barriers.
+    // Memory with an mbarrier is ordered by what is sent to it, a channel by its own steps: not by barriers.
     if (!place.alloc || place.alloc.getMbarrier())
       continue;
     MemoryAccess access;
@@ -107,7 +107,7 @@ LogicalResult kgpu::checkAccesses(func::FuncOp function) {
       bool writes = false, reads = false;
       bool declared = isa<MemoryEffectOpInterface>(op);
       if (declared && !effectOn(operand, writes, reads))
-        continue; // what it makes of it is asked about where that is accessed
+        continue; // only makes a value of it; uses of that value are checked themselves
       Place place = placeOf(operand.get());
       if (declared && (place.alloc || place.ofChannel))
         continue;
@@ -130,7 +130,7 @@ static void setArgument(MemoryAccess &access, Value pointer) {
   access.alone = kernel && kernel.getArgAttr(number, "tile.disjoint");
 }
 
-/// The access of an op to global memory, if it is one.
+/// The access of an op to global memory, if it makes one.
 static std::optional<MemoryAccess> globalAccess(Operation *op) {
   std::optional<GlobalEffect> effect = globalEffect(op);
   if (!effect)
@@ -183,7 +183,7 @@ MemoryAccesses::MemoryAccesses(func::FuncOp function) {
 //===----------------------------------------------------------------------===//
 
 static bool touchSameShared(const MemoryAccess &a, const MemoryAccess &b) {
-  // Where a slot lies is not known: any of them.
+  // It is not known which slot: assume any of them.
   auto range = [](const MemoryAccess &access, bool relative) -> std::pair<int64_t, int64_t> {
     AllocOp alloc = access.alloc;
     int64_t start = relative ? 0 : int64_t(*alloc.getOffset());
@@ -202,7 +202,7 @@ static bool touchSameShared(const MemoryAccess &a, const MemoryAccess &b) {
   return begin < otherEnd && otherBegin < end;
 }
 
-/// How an op combines with what is in global memory, if nobody asks what was there.
+/// How an op combines with global memory, if it does and its result is unused.
 static std::optional<tile::RMWKind> reductionOf(Operation *op) {
   if (auto copy = dyn_cast<CopyOutOp>(op))
     return copy.reduction();
@@ -211,7 +211,7 @@ static std::optional<tile::RMWKind> reductionOf(Operation *op) {
   return reduces ? std::optional(atomic.getKind()) : std::nullopt;
 }
 
-/// Read-modify-writes of one kind that nobody asks what was there: the order does not show.
+/// Read-modify-writes of the same kind whose results are unused: their order is not observable.
 static bool commute(const MemoryAccess &a, const MemoryAccess &b) {
   if (a.kind != MemoryAccess::Atomic || b.kind != MemoryAccess::Atomic)
     return false;
@@ -229,7 +229,7 @@ bool kgpu::mayConflict(const MemoryAccess &a, const MemoryAccess &b) {
   return !a.argument || !b.argument || a.argument == b.argument || !(a.alone || b.alone);
 }
 
-/// The step from one program of a block to its next, where a loop takes two at a time.
+/// The distance from one program of a block to its next, in a loop that takes two at a time.
 static Value stepOfPairs(scf::ForOp loop) {
   auto twice = loop.getStep().getDefiningOp<arith::AddIOp>();
   bool pairs = twice && twice.getLhs() == twice.getRhs() && twice.getLhs().getDefiningOp<ProgramStepOp>();
@@ -248,7 +248,7 @@ std::optional<unsigned> kgpu::programOfPair(Operation *op) {
     auto loop = dyn_cast<scf::ForOp>(around);
     if (loop && isOverPrograms(loop) && stepOfPairs(loop))
       return second;
-    // `if p + step < count`, where p is the loop's variable.
+    // `if p + step < count`, where p is the induction variable.
     auto branch = dyn_cast<scf::IfOp>(around);
     auto condition = branch ? branch.getCondition().getDefiningOp<arith::CmpIOp>() : arith::CmpIOp();
     auto next = condition ? condition.getLhs().getDefiningOp<arith::AddIOp>() : arith::AddIOp();

@@ -1,5 +1,5 @@
-// kiln-merge-reductions: reductions of tiles of one layout along one axis that need nothing of each other become one
-// op: their parts cross the warps together, behind one barrier.
+// kiln-merge-reductions: merges independent reductions of tiles with the same layout along the same axis into one op:
+// their partial results cross the warps together, with one barrier.
 #include "compiler/transforms/kgpu/Passes.h"
 #include "dialects/kgpu/KgpuOps.h"
 #include "dialects/kgpu/PartialLayout.h"
@@ -26,8 +26,8 @@ static bool isLike(tile::ReduceOp a, tile::ReduceOp b) {
          a.getResult(0).getType().getTypeID() == b.getResult(0).getType().getTypeID();
 }
 
-/// The ops between `first` and `second` that need a result of `first`; nullopt when one of them cannot be moved behind
-/// `second`, or `second` is one.
+/// The ops between `first` and `second` that need a result of `first`; nullopt if one of them cannot move after
+/// `second`, or if `second` itself needs one.
 static std::optional<SmallVector<Operation *>> dependents(tile::ReduceOp first, tile::ReduceOp second) {
   DenseSet<Operation *> found;
   SmallVector<Operation *> ordered;
@@ -61,7 +61,7 @@ static tile::ReduceOp merge(tile::ReduceOp first, tile::ReduceOp second, ArrayRe
   llvm::append_range(types, second.getResultTypes());
   Location loc = FusedLoc::get(builder.getContext(), {first.getLoc(), second.getLoc()});
   auto both = tile::ReduceOp::create(builder, loc, types, operands, first.getAxis());
-  // Tuple a of the new region is a of the first and a of the second; then the same for b.
+  // The new region's first tuple is the first tuple of both regions; likewise the second.
   unsigned counts[] = {first.getNumOperands(), second.getNumOperands()}, total = counts[0] + counts[1];
   SmallVector<Type> elements;
   for (Value operand : operands)

@@ -1,4 +1,4 @@
-// kiln-overlap-launches: where the next launch may begin, and where this one waits for the one before.
+// kiln-overlap-launches: marks where the next launch may begin, and where this one waits for the previous one.
 #include "compiler/analysis/Disjoint.h"
 #include "compiler/transforms/kgpu/Passes.h"
 #include "compiler/transforms/kgpu/ReadRuns.h"
@@ -18,26 +18,26 @@ namespace kiln {
 using namespace mlir;
 using namespace kiln;
 
-/// The kernel says so itself, wherever control takes it.
+/// The kernel contains such an op itself, on whatever path.
 template <typename Op> static bool says(func::FuncOp kernel) {
   return kernel.walk([](Op) { return WalkResult::interrupt(); }).wasInterrupted();
 }
 
-/// Global memory that another grid may have written.
+/// Accesses global memory, which another grid may have written.
 static bool accessesGlobal(Operation *op) {
   return op
       ->walk([](Operation *inner) { return globalEffect(inner) ? WalkResult::interrupt() : WalkResult::advance(); })
       .wasInterrupted();
 }
 
-/// The op before which the next launch may begin; null where it may at once.
+/// The op before which the next launch may begin; null if it may begin at once.
 static Operation *findTrigger(func::FuncOp kernel) {
   kgpu::ReadRuns runs(kernel);
   for (Operation &op : kernel.front().without_terminator()) {
     runs.take(&op);
     if (runs.size() == 0 && isa<LoopLikeOpInterface>(op))
       return nullptr;
-    // A write, a branch or a loop ends the run too, needed or not: behind it the next launch would be late.
+    // A write, a branch or a loop ends the run too, whether or not it needs it: after it the next launch would be late.
     if (runs.size() > 0 && (runs.ends() || writesGlobal(&op) || isa<RegionBranchOpInterface>(op)))
       return &op;
     if (runs.ends())
@@ -46,16 +46,17 @@ static Operation *findTrigger(func::FuncOp kernel) {
   return nullptr;
 }
 
-/// The op before which the next launch may begin at once: other blocks of a cluster wait for this one to arrive.
+/// The op before which the next launch may begin at once: after this block's arrival, which the cluster's other blocks
+/// wait for.
 static Operation *findStart(func::FuncOp kernel) {
   auto arrivals = kernel.front().getOps<kgpu::ClusterArriveOp>();
   return arrivals.empty() ? nullptr : (*arrivals.begin())->getNextNode();
 }
 
-/// Waits before the first op of the block that reads or writes global memory; whether there is one.
+/// Inserts a wait before the block's first op that accesses global memory; returns whether there is one.
 static bool waitIn(Block &block) {
   for (Operation &op : block.without_terminator()) {
-    // Roles wait each for themselves.
+    // Each role waits for itself.
     if (auto roles = dyn_cast<kgpu::RolesOp>(op)) {
       for (Region &body : roles.getBodies())
         waitIn(body.front());
@@ -83,13 +84,13 @@ struct OverlapLaunches : kiln::impl::OverlapLaunchesPassBase<OverlapLaunches> {
     Block &block = kernel.front();
     bool waits = says<tile::WaitForGridOp>(kernel);
     if (!says<tile::LaunchDependentsOp>(kernel)) {
-      // Programs that all run at once lose no place to the next launch's.
+      // Programs that all run at once lose no resources to the next launch.
       bool atOnce = kgpu::moduleHas(kernel, kgpu::kSingleWaveAttrName);
       Operation *trigger = atOnce ? findStart(kernel) : findTrigger(kernel);
       OpBuilder b(trigger ? trigger : &block.front());
       tile::LaunchDependentsOp::create(b, trigger ? trigger->getLoc() : kernel.getLoc());
     }
-    // Also where there is nothing to wait for: the grid behind waits for this one alone, and so for all before it.
+    // Also if there is nothing to wait for: the next grid waits only for this one, and thereby for all before it.
     if (!waits && !waitIn(block)) {
       OpBuilder b(block.getTerminator());
       tile::WaitForGridOp::create(b, kernel.getLoc());

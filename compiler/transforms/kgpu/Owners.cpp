@@ -1,4 +1,4 @@
-// The addresses of a tile's elements as numbers, and the threads that touch them.
+// The addresses of a tile's elements as numbers, and which threads touch them.
 #include "compiler/transforms/kgpu/Owners.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -15,8 +15,8 @@ using layout::Layout;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A number for each element, in row-major order. Not `exact`: all of them plus something that is not known. An
-/// iteration of the loop that is asked about adds `step` to each.
+/// A number for each element, in row-major order. Not `exact`: each is off by the same unknown amount. An iteration of
+/// the loop in question adds `step` to each.
 struct Numbers {
   SmallVector<int64_t> of;
   bool exact = true;
@@ -25,9 +25,9 @@ struct Numbers {
 
 class Evaluator {
 public:
-  /// `loop`: whose steps are asked about; what else changes in it is not known.
+  /// `loop`: the loop whose steps are tracked; anything else that changes in it is unknown.
   explicit Evaluator(scf::ForOp loop = {}) : loop(loop) {}
-  /// Elements with different numbers are different; std::nullopt where that is not known.
+  /// Numbers such that elements with different numbers differ; std::nullopt if unknown.
   std::optional<Numbers> evaluate(Value value);
 
 private:
@@ -39,7 +39,7 @@ private:
   std::optional<Numbers> move(Operation *op);
 
   scf::ForOp loop;
-  DenseMap<Value, Numbers> assumed; ///< values of a loop that is being gone around
+  DenseMap<Value, Numbers> assumed; ///< values of a loop that is being evaluated
 };
 } // namespace
 
@@ -51,7 +51,7 @@ static int64_t wrapTo(int64_t number, Type type) {
 
 static ArrayRef<int64_t> sidesOf(Value tile) { return cast<RankedTensorType>(tile.getType()).getShape(); }
 
-/// The place of element `linear` of a shape, dimension by dimension.
+/// The index of element `linear` of a shape, dimension by dimension.
 static SmallVector<int64_t> split(int64_t linear, ArrayRef<int64_t> shape) {
   SmallVector<int64_t> place(shape.size());
   for (unsigned dim = shape.size(); dim-- > 0; linear /= shape[dim])
@@ -66,7 +66,7 @@ static int64_t join(ArrayRef<int64_t> place, ArrayRef<int64_t> shape) {
   return linear;
 }
 
-/// What an iteration adds to a number, to a pointer in bytes.
+/// What an iteration adds to a number; for a pointer, in bytes.
 std::optional<int64_t> Evaluator::stepOfScalar(Value scalar) {
   if (loop.isDefinedOutsideOfLoop(scalar))
     return 0;
@@ -87,8 +87,8 @@ std::optional<int64_t> Evaluator::stepOfScalar(Value scalar) {
   return mayRepeat(sum, scalar.getType()) ? std::nullopt : std::optional(sum);
 }
 
-/// Whether a number that goes on by so much may wrap and come to where it was: not with 64 bits, nor as slowly as the
-/// loop counts, since that ends before.
+/// Whether a number that advances by `step` may wrap and return to an earlier value. It cannot with 64 bits, nor if it
+/// advances no faster than the loop's induction variable, since the loop ends before that.
 bool Evaluator::mayRepeat(int64_t step, Type type) {
   Type element = getElementTypeOrSelf(type);
   APInt count;
@@ -110,7 +110,7 @@ std::optional<Numbers> Evaluator::repeat(Value scalar, int64_t count) {
   return unknown;
 }
 
-/// Carried by a loop: as it starts, if an iteration adds the same to every element.
+/// A loop-carried value: its initial value, if an iteration adds the same to every element.
 std::optional<Numbers> Evaluator::evaluateArgument(BlockArgument argument) {
   auto carrier = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
   if (!carrier || argument == carrier.getInductionVar())
@@ -132,7 +132,7 @@ std::optional<Numbers> Evaluator::evaluateArgument(BlockArgument argument) {
       return std::nullopt;
   if (loop != carrier)
     return first;
-  // Sums only, as was just seen: from zero they are what is added.
+  // The check above shows that only sums are involved: starting from zero gives what is added.
   assumed[argument] = {SmallVector<int64_t>(first->of.size(), 0), true};
   std::optional<Numbers> added = evaluate(yielded);
   assumed.erase(argument);
@@ -142,7 +142,7 @@ std::optional<Numbers> Evaluator::evaluateArgument(BlockArgument argument) {
   return first;
 }
 
-/// Ops that compute an element from those at its own place.
+/// Ops that compute each element from the operands' elements at the same index.
 std::optional<Numbers> Evaluator::combine(Operation *op) {
   std::optional<Numbers> a = evaluate(op->getOperand(0)), b = evaluate(op->getOperand(1));
   if (!a || !b)
@@ -170,7 +170,7 @@ std::optional<Numbers> Evaluator::combine(Operation *op) {
   return result;
 }
 
-/// Ops that take each element from some place of the operand.
+/// Ops that take each element from some element of the operand.
 std::optional<Numbers> Evaluator::move(Operation *op) {
   Value from = op->getOperand(0), to = op->getResult(0);
   std::optional<Numbers> source = evaluate(from);
@@ -214,7 +214,7 @@ std::optional<Numbers> Evaluator::evaluate(Value value) {
       numbers.of.push_back(number.getSExtValue());
     return numbers;
   }
-  // Different in so many bits is different in more.
+  // Extension keeps different numbers different.
   if (isa<arith::ExtSIOp, arith::ExtUIOp, tile::HintOp, ConvertOp>(op))
     return evaluate(op->getOperand(0));
   if (isa<tile::ExpandDimsOp, tile::BroadcastOp>(op))
@@ -224,7 +224,7 @@ std::optional<Numbers> Evaluator::evaluate(Value value) {
   return std::nullopt;
 }
 
-/// Where the elements of a block lie, from its first on. A stride that is not known may be anything.
+/// Positions of a block's elements relative to its first. Fails if a stride is unknown, since it may be anything.
 static std::optional<Numbers> placesInArray(Value desc, RankedTensorType tile) {
   auto made = desc.getDefiningOp<tile::MakeDescOp>();
   if (!made)
@@ -246,15 +246,15 @@ static std::optional<Numbers> placesInArray(Value desc, RankedTensorType tile) {
   return places;
 }
 
-/// Iterations of the loop keep off each other: from one to the next the addresses of all elements go on together by
-/// more than there is from the first byte to the last.
+/// Iterations of the loop do not overlap: from one to the next all elements' addresses advance together, by at least
+/// the distance from the first byte to the last.
 static bool goesOn(const MemoryAccess &access, scf::ForOp loop) {
   auto type = access.pointer ? dyn_cast<RankedTensorType>(access.pointer.getType()) : RankedTensorType();
   auto pointer = type ? dyn_cast<tile::PtrType>(type.getElementType()) : tile::PtrType();
   std::optional<Numbers> places = pointer ? Evaluator(loop).evaluate(access.pointer) : std::nullopt;
   if (!places)
     return false;
-  // Offsets of 32 bits may wrap; a step that is a power of two brings them back to where they were, or not at all.
+  // 32-bit offsets may wrap; with a power-of-two step they then coincide with earlier addresses or miss them entirely.
   uint64_t step = std::abs(places->step);
   auto [least, greatest] = std::minmax_element(places->of.begin(), places->of.end());
   return llvm::isPowerOf2_64(step) && uint64_t(*greatest - *least + tile::memoryBytes(pointer.getPointee())) <= step;
@@ -264,7 +264,7 @@ static bool goesOn(const MemoryAccess &access, scf::ForOp loop) {
 // Threads
 //===----------------------------------------------------------------------===//
 
-/// The digits of `value` that `mask` names are all zero.
+/// All digits of `value` selected by `mask` are zero.
 static bool areZero(const Layout &layout, Coord coord, int64_t value, uint64_t mask) {
   for (auto [number, digit] : llvm::enumerate(layout.digits(coord))) {
     if ((mask >> number & 1) && value % digit.radix)
@@ -274,8 +274,8 @@ static bool areZero(const Layout &layout, Coord coord, int64_t value, uint64_t m
   return true;
 }
 
-/// Enters who touches which place; false where a second thread does. Readers are all who hold an element, writers those
-/// who own it.
+/// Records which thread touches each place; false if a second thread does. Every thread that holds an element reads it;
+/// only its owner writes it.
 static bool enter(const MemoryAccess &access, ArrayRef<int64_t> places, DenseMap<int64_t, int64_t> &threads) {
   const Layout &layout = layoutOf(access.tile);
   constexpr Coord coords[] = {Coord::Lane, Coord::Warp, Coord::Group, Coord::Cta};
@@ -310,14 +310,14 @@ static bool enter(const MemoryAccess &access, ArrayRef<int64_t> places, DenseMap
 static bool areOfOneThread(const MemoryAccess &a, const MemoryAccess &b) {
   if (a.isShared() || b.isShared() || a.isAsync() || b.isAsync() || !a.pointer || a.address != b.address)
     return false;
-  // A scalar is read by every thread and written by one.
+  // Every thread reads a scalar, one writes it.
   if (!a.tile && !b.tile)
     return a.kind != MemoryAccess::Read && b.kind != MemoryAccess::Read;
   if (!a.tile || !b.tile || a.tile.getShape() != b.tile.getShape())
     return false;
   for (Coord coord : {Coord::Lane, Coord::Warp, Coord::Group, Coord::Cta})
     if (layoutOf(a.tile).size(coord) != layoutOf(b.tile).size(coord))
-      return false; // their threads are not numbered alike
+      return false; // the two number their threads differently
   std::optional<Numbers> places =
       isa<tile::DescType>(a.pointer.getType()) ? placesInArray(a.pointer, a.tile) : Evaluator().evaluate(a.pointer);
   if (!places)
@@ -330,7 +330,7 @@ static bool areOfOneThread(const MemoryAccess &a, const MemoryAccess &b) {
 // Groups
 //===----------------------------------------------------------------------===//
 
-/// Notes the group that touches an element; false where another one does.
+/// Records the group that touches an element; false if another group does too.
 static bool note(SmallVectorImpl<int32_t> &groups, int64_t element, int64_t group) {
   if (groups[element] >= 0)
     return groups[element] == group;
@@ -338,14 +338,14 @@ static bool note(SmallVectorImpl<int32_t> &groups, int64_t element, int64_t grou
   return true;
 }
 
-/// Enters which group's threads touch each element of the memory; of what the copy engine reads, whose thread asks it
-/// to.
+/// Records which group's threads touch each element of the memory; for copy-engine reads, the group whose thread issued
+/// the copy.
 static bool enterGroups(Operation *op, MemType memory, SmallVectorImpl<int32_t> &groups) {
   if (auto copy = dyn_cast<CopyOutOp>(op)) {
     int64_t rows = copy.rowsOfGroup();
     if (!rows)
       return false;
-    // Row by row, as far as the memory of each cta goes.
+    // Row by row, within each cta's part of the memory.
     const Layout &places = layoutOf(memory);
     int64_t ofGroups = rows * roleAround(op).first.getGroups()[roleAround(op).second];
     for (int64_t cta = 0; cta < places.size(Coord::Cta); ++cta)
@@ -380,7 +380,7 @@ static bool enterGroups(Operation *op, MemType memory, SmallVectorImpl<int32_t> 
   return true;
 }
 
-/// What of its operands is the memory that the op touches.
+/// The operand that is the memory the op touches.
 static Value touchedBy(Operation *op) {
   for (Value operand : op->getOperands())
     if (isa<MemType>(operand.getType()))
@@ -403,7 +403,7 @@ bool Owners::ofOneGroup(const MemoryAccess &a, const MemoryAccess &b) {
   if (!a.isShared() || !b.isShared() || memory != touchedBy(b.op))
     return false;
   auto type = cast<MemType>(memory.getType());
-  SmallVector<int32_t> first = groupsOf(a.op, type); // a copy: the second may move what it is of
+  SmallVector<int32_t> first = groupsOf(a.op, type); // a copy, since the second lookup may invalidate it
   const SmallVector<int32_t> &second = groupsOf(b.op, type);
   return !first.empty() && !second.empty() && llvm::all_of(llvm::zip_equal(first, second), [](auto pair) {
     return std::get<0>(pair) == std::get<1>(pair) || std::get<0>(pair) < 0 || std::get<1>(pair) < 0;

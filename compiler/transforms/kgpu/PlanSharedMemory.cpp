@@ -1,4 +1,4 @@
-// kiln-plan-shared-memory: finds how long each allocation lives, and has the frame planner place them.
+// kiln-plan-shared-memory: computes each allocation's live range, and has the frame planner place the allocations.
 #include "compiler/analysis/FramePlan.h"
 #include "compiler/target/Resource.h"
 #include "compiler/target/Target.h"
@@ -15,7 +15,7 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::kgpu;
 
-/// Bytes that the plan may spend on keeping allocations apart where that saves barriers.
+/// Extra bytes that the plan may spend on keeping allocations apart where that saves barriers.
 static constexpr int64_t kSpareBytes = 4096;
 
 namespace {
@@ -23,13 +23,13 @@ struct Life {
   Operation *op; ///< kgpu.alloc or kgpu.channel
   int64_t bytes = 0, align = 1;
   int64_t begin = INT64_MAX, end = -1; ///< numbers of the first and last op that touch it
-  int role = -1;                       ///< whose memory it is
+  int role = -1;                       ///< the role that owns it
 
   AllocOp alloc() const { return dyn_cast<AllocOp>(op); }
 };
 
-/// From when to when each allocation and channel of a function is in use, counted in ops. `untilWaits`: what products
-/// and copies touch is free again behind the wait for them, and so shared, which costs barriers.
+/// The live range of each allocation and channel of a function, counted in ops. `untilWaits`: memory touched by
+/// products and copies is reused after the wait for them, at the price of barriers.
 class Lives {
 public:
   Lives(func::FuncOp function, bool untilWaits) : untilWaits(untilWaits) {
@@ -42,7 +42,7 @@ public:
     function.walk([&](Operation *op) {
       if (auto alloc = dyn_cast<AllocOp>(op))
         lives.push_back(lifeOf(alloc));
-      // Copies in flight and arrivals of other roles may touch a channel at any time: it lives from the start to the
+      // Copies in flight and arrivals of other roles may touch a channel at any time: it is live from the start to the
       // last barrier of all threads.
       if (auto channel = dyn_cast<ChannelOp>(op)) {
         ReceiveOp end = lastBarrierAt(channel);
@@ -62,8 +62,8 @@ public:
     }
   }
 
-  /// What the frame planner is asked for. `untilBarrier`: bytes stay taken until the next barrier that comes anyway, so
-  /// that whoever takes them next brings none of its own.
+  /// The requests to the frame planner. `untilBarrier`: bytes stay taken until the next barrier that exists anyway, so
+  /// that the next owner of the bytes needs no barrier of its own.
   std::vector<FrameRequest> requests(bool untilBarrier) const {
     std::vector<FrameRequest> requests;
     for (const Life &life : lives) {
@@ -81,16 +81,16 @@ private:
   int64_t barrierAfter(const Life &life) const;
 
   bool untilWaits;
-  DenseMap<Operation *, int64_t> number, last;               ///< of an op, and of the last op inside of it
+  DenseMap<Operation *, int64_t> number, last;               ///< the number of an op, and of the last op inside it
   DenseMap<Operation *, SmallVector<MemoryAccess>> accesses; ///< by allocation
   SmallVector<Life> lives;
   /// The last store and the first load of each exchange: there will be a barrier between them.
   SmallVector<std::pair<Operation *, Operation *>> exchanged;
-  int64_t count = 0; ///< ops of the function
+  int64_t count = 0; ///< number of ops in the function
 };
 } // namespace
 
-/// The wait behind an asynchronous access that it is over at, in the block where the allocation and the access are.
+/// The wait that completes an asynchronous access, if it is in the same block as the allocation and the access.
 static Operation *findWait(const MemoryAccess &access) {
   if (access.op->getBlock() != AllocOp(access.alloc)->getBlock())
     return nullptr;
@@ -123,8 +123,8 @@ Life Lives::lifeOf(AllocOp alloc) {
   for (const MemoryAccess &access : accesses[alloc]) {
     Operation *user = access.op;
     cover(number[user], number[user]);
-    // An asynchronous access lasts until some op waits for it. Where nobody looks for that: the role's whole time, or
-    // the kernel's.
+    // An asynchronous access lasts until an op waits for it. If that wait is not looked for or not found, it lasts for
+    // the whole role or kernel.
     Operation *wait = access.isAsync() && untilWaits ? findWait(access) : nullptr;
     if (wait) {
       cover(number[user], number[wait]);
@@ -132,23 +132,23 @@ Life Lives::lifeOf(AllocOp alloc) {
       life.begin = roles ? number[roles] : 0;
       life.end = roles ? last[roles] : count;
     }
-    // Allocated outside the roles: the other roles may be anywhere in their bodies meanwhile.
+    // Allocated outside the roles: meanwhile other roles may be anywhere in their bodies.
     if (RolesOp around = roleAround(user).first; around && !roles)
       cover(number[around], last[around]);
-    // Allocated outside a loop: alive as long as the loop runs.
+    // Allocated outside a loop: live as long as the loop runs.
     for (Operation *op = user; op != alloc->getParentOp(); op = op->getParentOp())
       if (isa<LoopLikeOpInterface>(op))
         cover(number[op], last[op]);
   }
-  // So are slots that iterations use in turn.
+  // Likewise for slots that iterations alternate between.
   if (int32_t(alloc.getSlots()) > 1)
     if (auto loop = alloc->getParentOfType<LoopLikeOpInterface>())
       cover(number[loop], last[loop]);
   return life;
 }
 
-/// Where the life ends if the next owner of the bytes is to need no barrier of its own: at the barrier of the first
-/// exchange that starts later and always runs. An allocation in a loop lives for the whole loop first.
+/// Where the live range must end if the next owner of the bytes is to need no barrier of its own: at the barrier of the
+/// first exchange that starts later and always executes. An allocation in a loop is first extended to the whole loop.
 int64_t Lives::barrierAfter(const Life &life) const {
   Operation *place = life.op;
   int64_t end = life.end;
@@ -164,7 +164,7 @@ int64_t Lives::barrierAfter(const Life &life) const {
   return best;
 }
 
-/// Drops memory that nothing loads from, with its stores.
+/// Removes memory that nothing loads from, with its stores.
 static void dropUnread(func::FuncOp function) {
   SmallVector<AllocOp> allocs;
   function.walk([&](AllocOp alloc) { allocs.push_back(alloc); });
@@ -184,8 +184,8 @@ static void dropUnread(func::FuncOp function) {
   }
 }
 
-/// Moves what ends a ring (receives whose slots nobody reads, with their releases) right behind the last use before it:
-/// what is exchanged behind the loop may then lie in the ring's bytes.
+/// Moves the ops that drain a ring (receives whose slots nobody reads, with their releases) right after the last use
+/// before them, so that exchanges after the loop may use the ring's bytes.
 static void endRingsEarly(func::FuncOp function) {
   Block &block = function.front();
   llvm::SmallDenseMap<Value, Operation *> lastUse; // channel → the last op of the block that touches it
@@ -220,7 +220,7 @@ static LogicalResult checkSlots(const Lives &lives) {
   return success();
 }
 
-/// Says that a target has too little shared memory, at the largest piece: the one to make smaller.
+/// Reports that a target has too little shared memory, at the largest piece: the one to shrink.
 static void reportShortage(const Lives &lives, int64_t bytes, const Target &target) {
   const Life *largest = &lives.all().front();
   for (const Life &life : lives.all())
@@ -243,7 +243,7 @@ struct PlanSharedMemory : kiln::impl::PlanSharedMemoryPassBase<PlanSharedMemory>
     dropUnread(function);
     Target target = Target::fromModule(function->getParentOfType<ModuleOp>());
     auto fits = [&](const FramePlan &plan) { return !target.isGpu() || plan.bytes <= target.gpu.maxSharedBytes; };
-    // Only where memory is short: elsewhere a barrier stands better behind the exchange.
+    // Only if memory is short: otherwise the barrier is better placed after the exchange.
     auto fitsApart = [&] {
       return fits(planFrame(Lives(function, /*untilWaits=*/false).requests(/*untilBarrier=*/false)));
     };

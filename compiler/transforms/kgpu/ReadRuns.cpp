@@ -9,7 +9,7 @@ using namespace kiln::kgpu;
 
 static bool isTileRead(Operation *op) { return isGlobalRead(op) && isa<RankedTensorType>(op->getResult(0).getType()); }
 
-/// True when reads of tiles follow `op` in its block before anything that threads do together.
+/// True if reads of tiles follow `op` in its block before threads cooperate in any way.
 static bool readsFollow(Operation *op) {
   for (Operation *next = op->getNextNode(); next; next = next->getNextNode()) {
     if (isTileRead(next))
@@ -31,7 +31,7 @@ void ReadRuns::take(Operation *op) {
       open.insert(op->getResult(0));
     return;
   }
-  // Needed once, they are needed: the next op behind the last read of the run ends it.
+  // Once one read is needed the run is needed: the next op after its last read ends it.
   isNeeded |= llvm::any_of(op->getOperands(), [&](Value operand) { return open.contains(operand); });
   isHold = pdl && isa<tile::LaunchDependentsOp, tile::WaitForGridOp>(op);
   isEnd = (isNeeded || isHold) && !readsFollow(op);

@@ -1,5 +1,5 @@
-// kiln-recompute-after-exchange: a wide tile that is used on both sides of an exchange, and that a few cheap ops make
-// of narrow tiles, waits for the exchange as those narrow tiles.
+// kiln-recompute-after-exchange: a wide tile that is used on both sides of an exchange, and that a few cheap ops
+// compute from narrow tiles, is kept during the exchange as those narrow tiles.
 #include "compiler/transforms/kgpu/Passes.h"
 #include "dialects/kgpu/KgpuOps.h"
 #include "dialects/layout/Layout.h"
@@ -19,10 +19,10 @@ using namespace kiln;
 
 namespace {
 
-/// From this many on, the registers of one tile decide how many blocks share a multiprocessor. With half of them the
+/// From this many registers on, one tile determines how many blocks share a multiprocessor. At half as many the
 /// conversions cost more than the registers (LayerNorm 2048x4096 on an H200: 3.17 TB/s without, 2.80 with).
 constexpr int64_t kLeastRegisters = 64;
-/// What may be done again for one element: ops in all, and those of them on the unit for special functions.
+/// Ops that may be repeated per element: in all, and on the special-function unit.
 constexpr unsigned kMostOps = 6, kMostSpecial = 1;
 
 int64_t registersOf(Type type) {
@@ -43,16 +43,16 @@ bool isSpecial(Operation *op) {
   return isa<math::Exp2Op, math::ExpOp, math::RsqrtOp>(op);
 }
 
-/// How a tile comes about from what is cheaper to hold.
+/// How to compute a tile from tiles that are cheaper to hold.
 struct Recipe {
-  llvm::SetVector<Operation *> ops; ///< to be done again, operands first
-  llvm::SetVector<Value> narrow;    ///< tiles to hold instead
+  llvm::SetVector<Operation *> ops; ///< to be repeated, operands first
+  llvm::SetVector<Value> narrow;    ///< tiles to keep instead
   unsigned special = 0;
 
   bool add(Value value, int64_t registers);
 };
 
-/// Few registers hold it, because many places share a value: a row's statistics, a constant, a column's mask.
+/// It takes few registers because many elements share a value: a row's statistics, a constant, a column's mask.
 bool isShared(Value value, int64_t registers) {
   while (isa_and_nonnull<tile::BroadcastOp, tile::ExpandDimsOp>(value.getDefiningOp()))
     value = value.getDefiningOp()->getOperand(0);
@@ -65,7 +65,7 @@ bool Recipe::add(Value value, int64_t registers) {
   Operation *op = value.getDefiningOp();
   if (op && ops.contains(op))
     return true;
-  // Predicates are made of a few words again by the assembler.
+  // The assembler rematerializes predicates from a few words.
   if (isShared(value, registers) || getElementTypeOrSelf(value.getType()).isInteger(1))
     return true;
   Type element = getElementTypeOrSelf(value.getType());
@@ -82,7 +82,7 @@ bool Recipe::add(Value value, int64_t registers) {
   return ops.size() <= kMostOps;
 }
 
-/// The exchanges of one block, first to last.
+/// Processes the exchanges of one block, first to last.
 class Recomputation {
 public:
   Recomputation(Block &block) : block(block) {}
@@ -90,7 +90,7 @@ public:
   void run() {
     SmallVector<Operation *> cuts(block.getOps<kgpu::LocalLoadOp>());
     for (Operation *cut : cuts) {
-      // Last to first: what is made of other waiting tiles goes before them, and frees them.
+      // Last to first: recomputing a tile that was made from other waiting tiles frees those.
       SmallVector<Value> waiting;
       for (Operation &op : llvm::make_range(block.begin(), cut->getIterator()))
         for (Value result : op.getResults())
@@ -107,10 +107,10 @@ private:
     return tile && tile.getElementType().isF32() && registersOf(tile) >= kLeastRegisters;
   }
 
-  /// The op of this block that a use is in.
+  /// The op of this block that contains a use.
   Operation *place(OpOperand &use) { return block.findAncestorOpInBlock(*use.getOwner()); }
 
-  /// The first use behind `cut`; null when there is none.
+  /// The first use after `cut`; null if there is none.
   Operation *firstAfter(Value value, Operation *cut) {
     Operation *first = nullptr;
     for (OpOperand &use : value.getUses())

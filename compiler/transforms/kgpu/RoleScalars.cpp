@@ -1,4 +1,4 @@
-// Scalars and cursors of one role in one run, as far as something hangs on them.
+// The scalars and cursors of one role in one run, as far as anything depends on them.
 #include "compiler/transforms/kgpu/RoleScalars.h"
 #include "compiler/analysis/Disjoint.h"
 #include "dialects/tile/TileOps.h"
@@ -13,14 +13,14 @@ using namespace kiln::kgpu;
 // Assumptions
 //===----------------------------------------------------------------------===//
 
-// Loops whose trip count is a constant are followed as they are up to this many iterations.
+// Loops with a constant trip count of up to this are followed exactly.
 static constexpr int64_t kMaxKnownTrips = 256;
-// How often loops with loops in them run: enough for a cursor that is not carried on to show.
+// Trip counts of loops that contain loops: enough to expose a cursor that is not carried on.
 static constexpr int64_t kOuterTrips[] = {0, 1, 2, 3};
-// Runs in which each loop has a trip count of its own.
+// Runs in which all loops have the same trip count, and runs in which each has its own.
 static constexpr unsigned kUniformRuns = 8, kMixedRuns = 20;
 
-/// Around a multiple of the slots, and beyond what conditions may tell apart at both ends of a loop.
+/// Around multiples of the number of slots, and beyond what conditions may distinguish at both ends of a loop.
 static int64_t innerTrips(unsigned index, int64_t slots) {
   int64_t longest = 2 * Assumptions::window(slots) + 3;
   const int64_t trips[kUniformRuns] = {0, 1, 2, slots - 1, slots, slots + 1, 2 * slots + 1, longest};
@@ -56,7 +56,7 @@ int64_t Assumptions::manyTrips(unsigned key) const {
 }
 
 //===----------------------------------------------------------------------===//
-// What of a role matters
+// The parts of a role that matter
 //===----------------------------------------------------------------------===//
 
 bool Role::follows(Operation *op) {
@@ -66,10 +66,10 @@ bool Role::follows(Operation *op) {
   return !isView(op) && llvm::any_of(op->getOperandTypes(), [](Type type) { return isa<MemType>(type); });
 }
 
-/// Values whose course a run follows: pointers, since what is read through them may decide something.
+/// Types of values that a run tracks. Pointers are included since a value read through them may decide something.
 static bool isScalar(Type type) { return isa<IntegerType, IndexType, CursorType, tile::PtrType>(type); }
 
-/// Computed alike from the same operands, whoever does it and when.
+/// Computes the same results from the same operands, in whatever role and at any time.
 static bool isFunction(Operation *op) {
   return op->getNumRegions() == 0 &&
          (isMemoryEffectFree(op) || isConstantRead(op->getParentOfType<func::FuncOp>(), op));
@@ -88,7 +88,7 @@ void Role::keep(Operation *op, SmallVectorImpl<Value> &open) {
       ends.try_emplace(loop.getUpperBound(), loop);
     } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
       need(branch.getCondition(), open);
-    } else if (!isa<scf::WhileOp>(op)) { // of that, nothing is followed from one iteration to the next
+    } else if (!isa<scf::WhileOp>(op)) { // nothing is tracked from one iteration of a while loop to the next
       for (Value operand : op->getOperands())
         need(operand, open);
     }
@@ -130,7 +130,7 @@ Role::Role(StringRef name, Block &body, int64_t warps) : name(name), body(&body)
       need(loop.getTiedLoopYieldedValue(carried)->get(), open);
     }
   }
-  // In the order of the text, by block.
+  // In program order, by block.
   for (Operation &op : body)
     op.walk<WalkOrder::PreOrder>([&](Operation *inner) {
       if (isa<RolesOp>(inner))
@@ -150,7 +150,7 @@ LogicalResult Role::check() const {
     for (Operation *op : ops) {
       if (!follows(op))
         continue;
-      // How often an access of the role's own memory happens nobody else has to know.
+      // No other role has to know how often an access to the role's own memory happens.
       bool counted = isa<AcquireOp, CommitOp, ReceiveOp, ReleaseOp, CopyInOp>(op);
       for (Operation *around = op->getParentOp(); around != body->getParentOp(); around = around->getParentOp())
         if (!isa<scf::ForOp, scf::IfOp>(around) && (counted || !isa<scf::WhileOp>(around)))
@@ -190,7 +190,7 @@ bool RoleScalars::decide(Value condition) {
 
 void RoleScalars::set(Value value, const Scalar &scalar) {
   scalars[value] = scalar;
-  // The end of a loop to come: conditions in front of the loop ask for it too.
+  // The end of a loop that follows: conditions in front of the loop use it too.
   auto loop = role.ends.lookup(value);
   if (!loop || known(scalar))
     return;
@@ -207,7 +207,7 @@ void RoleScalars::assumeEnd(Value end, bool outer, int64_t begin, int64_t step) 
   // The last iteration need not be a whole step.
   int64_t number = begin + trips * step - (trips ? assumed.choose(key, step) : 0);
   assumed.assume(key, number);
-  // Conditions may go by what it was computed from instead: `i < n - 128` in a loop to n - 32.
+  // Conditions may use the value it was computed from instead: `i < n - 128` in a loop to n - 32.
   for (Operation *op = end.getDefiningOp(); isa_and_nonnull<arith::AddIOp, arith::SubIOp>(op);) {
     APInt constant;
     Scalar from = scalarOf(op->getOperand(0));
@@ -225,16 +225,17 @@ RoleScalars::Trips RoleScalars::tripsOf(Value lowerBound, Value upperBound, Valu
   trips.first = numberOf(lowerBound);
   if (!known(width))
     assumed.assume(width.key, 1 + assumed.choose(width.key, 3));
-  // A number that something else was assumed of (the programs of a launch, none): alike in every role, and never run.
+  // An earlier assumption may have made the step 0 (no programs in the launch). All roles clamp it alike, and such a
+  // launch never runs this code.
   trips.step = std::max<int64_t>(1, *known(width));
   Scalar end = scalarOf(upperBound);
   auto countTo = [&](int64_t last) {
     return std::max<int64_t>(0, llvm::divideCeilSigned(last - trips.first, trips.step));
   };
-  // Numbers of their own: nothing was assumed.
+  // All bounds are constants: nothing was assumed.
   bool constant = known(begin) == begin.value && end.value && known(end) == end.value && !end.loop;
   bool exact = constant && countTo(*end.value) <= kMaxKnownTrips;
-  if (constant && !exact) // Very often stands for any number that is more than near to both ends.
+  if (constant && !exact) // a very large count stands for any count beyond the windows at both ends
     assumed.assume(end.key, trips.first + assumed.manyTrips(end.key) * trips.step);
   else if (!known(end) || countTo(*known(end)) > kMaxKnownTrips)
     assumeEnd(upperBound, outer, trips.first, trips.step);
@@ -256,7 +257,7 @@ Scalar RoleScalars::scalarOf(Value value) {
     scalar = compute(op, 0);
   else
     scalar = opaque(assumed.keyOf({Root, uint64_t(value.getAsOpaquePointer())}));
-  // The next program of a block lies at least one further; twice as far is two of them.
+  // The next program of a block is at least one further on; twice the step is two programs on.
   if (isa_and_nonnull<ProgramStepOp>(op) && !known(scalar))
     assumed.assume(scalar.key, 1 + assumed.choose(scalar.key, 3));
   set(value, scalar);
@@ -285,7 +286,7 @@ Scalar RoleScalars::compute(Operation *op, unsigned number) {
       return scalarOf(op->getOperand(0));
   if (auto choice = dyn_cast<arith::SelectOp>(op))
     return scalarOf(decide(choice.getCondition()) ? choice.getTrueValue() : choice.getFalseValue());
-  // Computed alike from the same: the op, its attributes, its operands.
+  // Computed alike from the same things: the op, its attributes, its operands.
   SmallVector<uint64_t, 8> parts = {Computed, uint64_t(op->getName().getAsOpaquePointer()),
                                     uint64_t(op->getAttrDictionary().getAsOpaquePointer()), number};
   SmallVector<Scalar, 2> operands;
@@ -344,7 +345,7 @@ Scalar RoleScalars::compare(Operation *op, unsigned key) {
   assumed.varies |= !known(a) || !known(b);
   int64_t x = numberOf(op->getOperand(0)), y = numberOf(op->getOperand(1)), slope = a.slope - b.slope;
   if (slope) {
-    // The iteration where both are equal lies at one of the ends, or the answer could be any.
+    // The iteration in which both are equal must be near one of the ends, or the answer could be anything.
     const Progress &at = progress.lookup(a.loop ? a.loop : b.loop);
     double crossing = double(at.iteration) - double(x - y) / double(slope);
     auto isNear = [&](int64_t end) { return std::abs(crossing - double(end)) <= double(assumed.window()); };
@@ -355,7 +356,7 @@ Scalar RoleScalars::compare(Operation *op, unsigned key) {
   return result;
 }
 
-/// What is carried around changes in ways that are not followed, except that it is a constant from some time on.
+/// Loop-carried values change in ways that are not tracked, except that they may become constants.
 Scalar RoleScalars::carried(const Scalar &scalar) {
   if (scalar.value && scalar.key == assumed.keyOf({Constant, uint64_t(*scalar.value)}))
     return scalar;
@@ -416,7 +417,7 @@ void RoleScalars::followScalars(Operation *op, int64_t time) {
       continue;
     if (isFunction(op))
       set(result, compute(op, result.getResultNumber()));
-    else // Who reads it elsewhere, or again, may read another.
+    else // a read in another role, or a repeated read, may return another value
       set(result, opaque(assumed.keyOf({Unique, uint64_t(uintptr_t(op)), uint64_t(time), result.getResultNumber()})));
   }
 }

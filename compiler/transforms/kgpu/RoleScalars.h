@@ -1,14 +1,14 @@
-// The scalars that a role's way through its code hangs on, under assumptions about how often loops run.
+// The scalars that steer a role's path through its code, under assumptions about how often loops run.
 //
-// They are computed as far as that decides something: what is known (constants, a loop's variable) as numbers, anything
-// else as a key, which is equal for values that are computed alike from the same things, in whatever role. A run of the
-// verifier assumes a number for each key that a loop's bounds or a branch ask for. So two loops run equally often in
-// every run if their bounds have the same keys, and else not; and a loop that is peeled, or a prologue with conditions
-// of its own, adds up because the numbers do.
+// They are computed only as far as something depends on them. Known values (constants, induction variables) are
+// numbers. Anything else is a key, which is equal for values computed alike from the same things, in whatever role. A
+// run of the verifier assumes a number for each key that a loop bound or a branch needs. So two loops run equally often
+// in every run if and only if their bounds have the same keys. A peeled loop, or a prologue with its own conditions,
+// checks out because the numbers do.
 //
-// A finite number of runs says something about all trip counts because conditions may tell apart only the iterations
-// near the ends of a loop (by less than `window`): in between, each does what the one before did, one slot further.
-// What tells iterations apart in another way is assumed freely, each time anew.
+// A finite number of runs proves something about all trip counts because conditions may distinguish only iterations
+// near the ends of a loop (closer than `window`): in between, each iteration does what the previous one did, one slot
+// further. The outcome of any other condition is assumed freely, each time anew.
 #pragma once
 #include "dialects/kgpu/KgpuOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -20,33 +20,33 @@ namespace kiln::kgpu {
 struct Scalar {
   unsigned key = 0;
   std::optional<int64_t> value;    ///< known by itself
-  mlir::Operation *loop = nullptr; ///< where not null, `value` is `slope` more in each iteration of this loop
+  mlir::Operation *loop = nullptr; ///< if not null, `value` grows by `slope` in each iteration of this loop
   int64_t slope = 0;
 };
 
-/// What one run assumes. Shared by the roles.
+/// The assumptions of one run, shared by the roles.
 class Assumptions {
 public:
-  /// `run` counts from 0: the first runs take the same trip count for all loops, later ones mix them. `slots`: of the
+  /// `run` counts from 0: the first runs use the same trip count for all loops, later ones mix them. `slots`: of the
   /// longest ring.
   Assumptions(unsigned run, int64_t slots);
-  /// Runs to make: fewer where nothing `varies`.
+  /// The number of runs to make: fewer if nothing `varies`.
   static unsigned runs(bool varies);
-  /// How far from the ends of a loop its iterations may be told apart.
+  /// How far from the ends of a loop conditions may distinguish its iterations.
   static int64_t window(int64_t slots) { return 2 * slots; }
   int64_t window() const { return window(slots); }
 
-  /// The same for the same parts, in every role.
+  /// The same key for the same parts, in every role.
   unsigned keyOf(llvm::ArrayRef<uint64_t> parts);
   std::optional<int64_t> find(unsigned key) const;
   void assume(unsigned key, int64_t value) { numbers[key] = value; }
   /// A number below `limit` for this key.
   int64_t choose(unsigned key, int64_t limit) const;
-  /// How often a loop runs whose end has this key. `outer`: it has loops in it.
+  /// The trip count of a loop whose end has this key. `outer`: it contains loops.
   int64_t trips(unsigned key, bool outer) const;
-  /// The same where it is known to run very often.
+  /// The same for a loop known to run very often.
   int64_t manyTrips(unsigned key) const;
-  /// Something was assumed beside how often the outer loops run.
+  /// Something other than the trip counts of outer loops was assumed.
   bool varies = false;
 
 private:
@@ -56,25 +56,25 @@ private:
   llvm::DenseMap<unsigned, int64_t> numbers;
 };
 
-/// The code of one role (or of the kernel, outside of roles), and what of it matters here.
+/// The code of one role (or of the kernel outside its roles), and which parts of it matter here.
 class Role {
 public:
   Role(llvm::StringRef name, mlir::Block &body, int64_t warps);
-  /// Ops whose course matters by itself.
+  /// Ops that a run must visit.
   static bool follows(mlir::Operation *op);
-  /// Fails, with an error, where what matters stands in a region that cannot be followed.
+  /// Fails, with an error, if such an op is in a region that cannot be followed.
   mlir::LogicalResult check() const;
 
   std::string name;
   mlir::Block *body;
-  int64_t warps; ///< 0: not known
-  /// Ops that are followed, in order, by block.
+  int64_t warps; ///< 0: unknown
+  /// Ops to visit, in order, by block.
   llvm::DenseMap<mlir::Block *, std::vector<mlir::Operation *>> steps;
   llvm::DenseSet<mlir::Operation *> relevant;
-  llvm::DenseSet<mlir::Value> needed;                 ///< scalars and cursors that something hangs on
-  llvm::DenseMap<mlir::Value, mlir::scf::ForOp> ends; ///< values that are the end of a loop
-  llvm::DenseSet<mlir::Operation *> outerLoops;       ///< loops with loops in them
-  /// Of a loop, a branch or a step: the channels it does steps at.
+  llvm::DenseSet<mlir::Value> needed;                 ///< scalars and cursors that something depends on
+  llvm::DenseMap<mlir::Value, mlir::scf::ForOp> ends; ///< values that are the upper bound of a loop
+  llvm::DenseSet<mlir::Operation *> outerLoops;       ///< loops that contain loops
+  /// For a loop, a branch or a step: the channels with steps inside it.
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Value, 2>> channelsIn;
 
 private:
@@ -82,7 +82,7 @@ private:
   void need(mlir::Value value, llvm::SmallVectorImpl<mlir::Value> &open);
 };
 
-/// What a key is made of begins with one of these.
+/// The first part of a key: where it comes from.
 enum KeyOrigin : uint64_t { Constant, Root, Unique, Variable, Loop, Computed };
 
 /// Scalars and cursors at one point of a run.
@@ -92,29 +92,29 @@ protected:
 
   Scalar scalarOf(mlir::Value value);
   std::optional<int64_t> placeOf(mlir::Value cursor);
-  /// The number that a value has in this run, assumed where nothing says it.
+  /// The number that a value has in this run, assumed if nothing determines it.
   int64_t numberOf(mlir::Value value);
   bool decide(mlir::Value condition);
-  /// Without assuming anything.
+  /// The number, if known without a new assumption.
   std::optional<int64_t> known(const Scalar &scalar) const;
-  /// Assumes the end of a loop that begins at `begin`. `outer`: it has loops in it.
+  /// Assumes the upper bound of a loop that begins at `begin`. `outer`: it contains loops.
   void assumeEnd(mlir::Value end, bool outer, int64_t begin, int64_t step);
-  /// How often a loop over these bounds runs in this run.
+  /// How often a loop with these bounds runs in this run.
   struct Trips {
     int64_t first = 0, step = 1, count = 0;
-    bool assumed = false; ///< the count is
-    unsigned key = 0;     ///< the same for loops that run equally often
+    bool assumed = false; ///< whether the count is assumed
+    unsigned key = 0;     ///< equal for loops that run equally often
   };
   Trips tripsOf(mlir::Value begin, mlir::Value end, mlir::Value step, bool outer);
 
   void set(mlir::Value value, const Scalar &scalar);
   void setPlace(mlir::Value cursor, std::optional<int64_t> place);
-  /// What a loop or a branch hands on, and as what.
+  /// Passes a value on through a loop or a branch.
   void bind(mlir::Value to, mlir::Value from);
   Scalar carried(const Scalar &scalar);
-  /// From now on they may be anything; `time` tells what they were before apart.
+  /// From now on these may have any value; `time` distinguishes them from what they were before.
   void forget(mlir::ValueRange values, int64_t time);
-  /// Computes the results of an op without regions; `time` tells its runs apart.
+  /// Computes the results of an op without regions; `time` distinguishes its executions.
   void followScalars(mlir::Operation *op, int64_t time);
 
   Scalar compute(mlir::Operation *op, unsigned result);
@@ -128,10 +128,10 @@ protected:
   const Role &role;
   Assumptions &assumed;
   llvm::DenseMap<mlir::Value, Scalar> scalars;
-  llvm::DenseMap<mlir::Value, int64_t> cursors; ///< places of the ring, counted from 0 without end
+  llvm::DenseMap<mlir::Value, int64_t> cursors; ///< positions in the ring, counted from 0 without wrapping
   struct Progress {
     int64_t iteration = 0, trips = 0;
-    bool assumed = false; ///< the trip count is
+    bool assumed = false; ///< whether the trip count is assumed
   };
   llvm::DenseMap<mlir::Operation *, Progress> progress; ///< of loops that are being followed
 };

@@ -1,4 +1,4 @@
-// One run of one role: slots, and what is under way.
+// One run of one role: its slots, and what is in flight.
 #include "compiler/transforms/kgpu/RoleTrace.h"
 
 using namespace mlir;
@@ -90,7 +90,7 @@ LogicalResult RoleTrace::visitIf(scf::IfOp branch) {
   return success();
 }
 
-/// No step at a channel is in it (Role::check): up to two iterations show what one leaves to the next.
+/// Contains no channel step (Role::check): up to two iterations show what one leaves behind for the next.
 LogicalResult RoleTrace::visitWhile(scf::WhileOp loop) {
   int64_t trips = assumed.choose(assumed.keyOf({Unique, uint64_t(uintptr_t(loop.getOperation())), uint64_t(clock)}), 3);
   assumed.varies = true;
@@ -168,7 +168,7 @@ FailureOr<std::pair<unsigned, int64_t>> RoleTrace::stepAt(Operation *op, Value c
         "got another");
     return failure();
   }
-  // Who takes turns leaves out what others read.
+  // A consumer that takes turns skips the slots that others read.
   bool skips = isa<ReceiveOp>(op) && inTurns[index];
   if (skips ? *place < expected : *place != expected) {
     op->emitOpError() << "expected the cursor of place " << expected << (skips ? " or behind it" : "")
@@ -190,7 +190,7 @@ LogicalResult RoleTrace::visitAcquire(AcquireOp op) {
   ++uses[index].acquired;
   int64_t before = place - at(index).getType().getSlots();
   if (at(index).getCompletion() == Completion::Groups && before >= 0) {
-    // No barrier of the channel: those of receives keep the role's threads together.
+    // This completion has no empty barrier: the barriers of receives keep the role's threads together.
     auto released = releaseAt.find({index, before});
     if (released == releaseAt.end() || lastReceive.lookup(index) < released->second)
       return op.emitOpError(
@@ -340,14 +340,14 @@ LogicalResult RoleTrace::checkReading(Operation *op, const Memory &memory) {
          << (memory.filling ? "while the slot is filled" : "behind its release");
 }
 
-/// An asynchronous read begins.
+/// Begins an asynchronous read.
 LogicalResult RoleTrace::readsOf(Operation *op, Value value, SmallVectorImpl<Memory> &reads) {
   FailureOr<Memory> memory = memoryOf(op, value);
   if (failed(memory) || failed(checkReading(op, *memory)))
     return failure();
   reads.push_back(*memory);
   auto alloc = cast_or_null<AllocOp>(memory->alloc);
-  // Before memory is planned nobody has placed fences.
+  // Fences are placed only after memory is planned.
   if (!alloc || !alloc.getOffset())
     return success();
   for (const Unfenced &store : unfenced)

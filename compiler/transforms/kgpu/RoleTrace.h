@@ -1,6 +1,6 @@
 // What a role does to channels, followed op by op under assumptions about how often loops run.
 //
-// Only its own steps are looked at; what they have to do with those of other roles is VerifyChannels.cpp.
+// This looks only at the role's own steps; VerifyChannels.cpp relates them to those of other roles.
 #pragma once
 #include "compiler/transforms/kgpu/RoleScalars.h"
 #include <deque>
@@ -8,7 +8,7 @@
 
 namespace kiln::kgpu {
 
-/// A step at a slot: place `place` of the ring, counted from 0 without end.
+/// A step at a slot: `place` is its position in the ring, counted from 0 without wrapping.
 struct ChannelStep {
   enum Kind : uint8_t { Acquire, Commit, Receive, Release };
   Kind kind;
@@ -20,23 +20,23 @@ struct ChannelStep {
 /// What a role did to one channel.
 struct ChannelUse {
   int64_t acquired = 0, committed = 0;
-  std::vector<int64_t> received; ///< places, one after the other
-  size_t released = 0;           ///< of those
-  /// The place to be released next.
+  std::vector<int64_t> received; ///< places, in order
+  size_t released = 0;           ///< how many of those
+  /// The place to release next.
   int64_t nextRelease() const {
     return released < received.size() ? received[released] : received.empty() ? 0 : received.back() + 1;
   }
-  mlir::Operation *first = nullptr; ///< step
-  /// What decided how often: loops and branches around steps, by key.
+  mlir::Operation *first = nullptr; ///< the first step
+  /// What determined how often: loops and branches around steps, by key.
   llvm::MapVector<unsigned, mlir::Operation *> decisions;
 };
 
-/// One run of one role: its steps in order, each checked against what the role did before.
+/// One run of one role: its steps in order, each checked against the role's earlier steps.
 class RoleTrace : private RoleScalars {
 public:
   RoleTrace(const Role &role, llvm::ArrayRef<ChannelOp> channels, llvm::ArrayRef<bool> readByMachines,
             llvm::ArrayRef<bool> inTurns, Assumptions &assumed);
-  /// Fails at the first step that goes wrong.
+  /// Fails at the first incorrect step.
   mlir::LogicalResult run();
 
   std::vector<ChannelStep> steps;
@@ -48,12 +48,12 @@ private:
     mlir::Operation *alloc = nullptr; ///< null: a part of a channel
     unsigned channel = 0, part = 0;
     int64_t place = 0;
-    bool filling = false; ///< acquire gave it
+    bool filling = false; ///< given by an acquire
     bool operator==(const Memory &other) const {
       return alloc == other.alloc && channel == other.channel && (alloc || place == other.place);
     }
   };
-  /// Something under way, and what it reads.
+  /// An asynchronous op in flight, and what it reads.
   struct UnderWay {
     mlir::Operation *op;
     llvm::SmallVector<Memory, 2> reads;
@@ -78,29 +78,29 @@ private:
   mlir::LogicalResult checkIdle(mlir::Operation *op, unsigned channel, int64_t place);
   mlir::FailureOr<Memory> memoryOf(mlir::Operation *op, mlir::Value value);
   mlir::LogicalResult readsOf(mlir::Operation *op, mlir::Value value, llvm::SmallVectorImpl<Memory> &reads);
-  /// Whether threads make this copy in this run.
+  /// Whether this copy is performed in this run.
   bool isMade(mlir::Operation *copy);
   mlir::LogicalResult checkReading(mlir::Operation *op, const Memory &memory);
-  /// Fails where a channel completes by groups and the wait does not cover the copies of this place.
+  /// Fails if a channel completes by groups and the wait does not cover the copies of this place.
   mlir::LogicalResult checkLanded(ReceiveOp op, unsigned channel, int64_t place);
-  /// Fails where something was copied to the slot and never read.
+  /// Fails if something was copied to the slot and never read.
   mlir::LogicalResult checkRead(ReleaseOp op, unsigned channel, int64_t place);
 
-  /// Notes an op that decides how often the steps in it run.
+  /// Records an op that determines how often the steps in it run.
   void noteDecision(mlir::Operation *op, unsigned key);
   unsigned indexOf(mlir::Value channel);
   ChannelOp at(unsigned channel) { return channels[channel]; }
 
   llvm::ArrayRef<ChannelOp> channels;
   llvm::ArrayRef<bool> readByMachines; ///< by channel: tensor cores or the copy engine read its slots
-  llvm::ArrayRef<bool> inTurns;        ///< by channel: its consumers take turns, one for each slot
+  llvm::ArrayRef<bool> inTurns;        ///< by channel: its consumers take turns, each slot being read by one
   llvm::DenseMap<mlir::Value, Memory> memories;
   std::deque<UnderWay> products, copies;
-  /// Fills of each part of the slots that are being filled.
+  /// How often each part of the slots being filled was filled.
   std::map<std::pair<unsigned, int64_t>, llvm::SmallVector<int64_t>> fills;
-  /// Groups of copies that each thread has closed, of all channels: whose slot (channel, place) each was for.
+  /// Copy groups that each thread has closed, over all channels: the slot (channel, place) that each was for.
   std::vector<std::pair<unsigned, int64_t>> groups;
-  /// Parts of slots (channel, place, part) whose copy was not made, whose copy was, and that have been read.
+  /// Parts of slots (channel, place, part) whose copy was skipped, whose copy was made, and that have been read.
   std::set<std::tuple<unsigned, int64_t, unsigned>> skipped, copied, read;
   /// Stores that no fence has followed.
   struct Unfenced {

@@ -1,4 +1,4 @@
-// kiln-sink-factors: factors of warps' products are converted only where they are multiplied.
+// kiln-sink-factors: converts operands of warp products right before they are multiplied.
 #include "compiler/transforms/kgpu/Passes.h"
 #include "dialects/kgpu/KgpuOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

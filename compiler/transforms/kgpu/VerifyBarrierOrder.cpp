@@ -1,9 +1,9 @@
-// Arrivals at the barrier of the cluster and waits for it pair. The hardware has one such barrier: a thread that
-// arrives twice, or waits without having arrived, has undefined behaviour, and one that ends in between leaves the
-// others alone.
+// Arrivals at the cluster barrier and waits for it must pair up. The hardware has one such barrier: a thread that
+// arrives twice, or waits without having arrived, has undefined behaviour, and one that exits in between leaves the
+// others waiting.
 //
-// Followed through the structured control flow, the state is the arrival that nobody has waited for yet. Where two ways
-// come together with different states, one of them goes wrong later, so the error is said at once, where they join.
+// The state followed through the structured control flow is the arrival that has not been waited for. If two paths join
+// with different states, one of them fails later, so the error is reported at the join.
 #include "compiler/transforms/kgpu/VerifyBarrierOrder.h"
 #include "dialects/kgpu/BarrierUse.h"
 #include "dialects/kgpu/KgpuOps.h"
@@ -14,12 +14,12 @@ using namespace kiln;
 using namespace kiln::kgpu;
 
 namespace {
-/// The op that arrived and has not been waited for; null if there is none.
+/// The arrival that has not been waited for; null if there is none.
 using Open = Operation *;
 
 class BarrierOrderVerifier {
 public:
-  /// The state at the end of the block that `open` is the state at the start of.
+  /// The state at the end of the block, given the state `open` at its start.
   FailureOr<Open> visit(Block &block, Open open);
 
 private:
@@ -129,8 +129,8 @@ FailureOr<Open> BarrierOrderVerifier::visit(Block &block, Open open) {
 }
 
 LogicalResult kgpu::verifyBarrierOrder(func::FuncOp function) {
-  // Scalars are the same in every thread, so those that run one instance take the same way through structured control
-  // flow. Any other region is run by some of them, or by each as often as it has elements.
+  // Scalars are the same in every thread, so all threads of an instance take the same path through structured control
+  // flow. Other regions are executed by some threads only, or once per element.
   WalkResult result = function.walk([&](Operation *op) {
     BarrierUses uses = barriersOf(op);
     if (!uses.before && !uses.after)

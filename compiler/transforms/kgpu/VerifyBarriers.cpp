@@ -1,5 +1,5 @@
-// kiln-verify-barriers: from every access along every path to the next barrier, looking for one that conflicts; and
-// that barriers and mbarriers are used as they have to be.
+// kiln-verify-barriers: walks from every access along every path to the next barrier, looking for a conflicting access,
+// and checks that barriers and mbarriers are used correctly.
 #include "compiler/transforms/kgpu/MemoryAccess.h"
 #include "compiler/transforms/kgpu/Owners.h"
 #include "compiler/transforms/kgpu/Passes.h"
@@ -19,23 +19,23 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::kgpu;
 
-/// Beyond so many later ones it is not counted how many.
+/// The count of later operations saturates here.
 static constexpr int64_t kManyLater = 15;
 
 namespace {
-/// A place on a path: what is executed next, and what happened since the access the path starts at.
+/// A position on a path: the next op, and what happened since the access at which the path starts.
 struct Place {
   Operation *op;      ///< executed next
-  int flips;          ///< 0, 1: iterations of the loop whose slots alternate, modulo 2; 2: that loop was left
-  bool passedInCta;   ///< a barrier of the cta was passed (but one of the cluster is asked for)
+  int flips;          ///< 0, 1: iterations of the loop whose slots alternate, modulo 2; 2: outside that loop
+  bool passedInCta;   ///< a barrier of the cta was passed (but one of the cluster is needed)
   bool arrived;       ///< cluster_arrive was passed
-  bool sameRun;       ///< no loop has computed the addresses anew, but for such as it never computes again
-  bool underWay;      ///< nobody has waited for the access
+  bool sameRun;       ///< no loop has recomputed the addresses, or the loop never revisits them
+  bool underWay;      ///< asynchronous and not waited for yet
   int64_t later;      ///< how many of its kind were begun since
   bool fenced;        ///< kgpu.fence_async was passed since the access, before the barrier
-  bool passed;        ///< a barrier of all was passed: only copy engine and tensor cores may see what was there before
-  bool shown = false; ///< and those see it as far as this cta (this role) goes: behind the fence there was a barrier
-  /// The same two of a barrier of each group, which orders what one group does alone.
+  bool passed;        ///< a barrier of all threads was passed; copy engine and tensor cores may still see older data
+  bool shown = false; ///< after the fence a barrier was passed, so within this cta (this role) those see it
+  /// The same two for a per-group barrier, which orders only what one group does by itself.
   bool passedInGroup = false, shownInGroup = false;
   auto key() const {
     return std::make_tuple(op, flips, passedInCta, arrived, sameRun, underWay, later, fenced, passed, shown,
@@ -64,14 +64,14 @@ private:
   LogicalResult check(const Place &place);
   InFlightDiagnostic missing(const Place &place, const Twine &what, StringRef reason);
   LogicalResult walk();
-  /// Whether the path ends here: all threads that matter have passed a barrier.
+  /// Whether the path ends here, because all relevant threads have passed a barrier.
   bool passBarrier(const std::optional<BarrierUse> &use, Place &place) const;
 
   const MemoryAccess &start;
   const MemoryAccesses &accesses;
   Owners &owners;
   scf::ForOp loop;
-  std::pair<RolesOp, unsigned> role; ///< that the access stands in
+  std::pair<RolesOp, unsigned> role; ///< the role that contains the access
   bool asyncFollows;                 ///< the copy engine or the tensor cores may read what it wrote
   SmallVector<Place> open;
 };
@@ -98,7 +98,7 @@ void PathWalker::after(Operation *op, Place place) {
       into(*counted.getBody(), again);
     return after(parent, left);
   }
-  // An access of a role goes on behind the roles as a path of its own (run).
+  // An access in a role continues after the roles as a separate path (see run).
   if (auto roles = dyn_cast<RolesOp>(parent))
     return role.first == roles ? void() : after(parent, place);
   if (auto branch = dyn_cast<scf::IfOp>(parent))
@@ -129,7 +129,7 @@ LogicalResult PathWalker::check(const Place &place) {
       continue;
     if (place.underWay)
       return missing(place, "a wait", "what it began goes on until then, and one of them writes");
-    // One thread issues all copies of its role to global memory, and it has waited.
+    // One thread issues all of its role's copies to global memory, and it has waited.
     if (sameThreads && !start.isShared() && start.isByOneCopier() && access.isByOneCopier())
       continue;
     bool cluster = start.crosses || access.crosses;
@@ -147,7 +147,7 @@ LogicalResult PathWalker::check(const Place &place) {
                      "it reads what threads wrote another way than they do");
     }
   }
-  // What goes on in shared memory ends before its threads do.
+  // Shared memory must outlive the asynchronous accesses to it.
   bool ends = isa<func::ReturnOp, EndRoleOp>(place.op);
   if (ends && place.underWay && start.isShared())
     return missing(place, "a wait", "shared memory is read until then");
@@ -167,7 +167,7 @@ bool PathWalker::passBarrier(const std::optional<BarrierUse> &use, Place &place)
       place.shownInGroup |= start.isShared() && place.fenced;
     }
   } else {
-    // A role's barrier is of its own threads only.
+    // A role's barrier covers only its own threads.
     bool ours = use->scope != Scope::Role || roleAround(place.op) == role;
     place.passedInCta |= ours;
     place.shown |= ours && start.isShared() && place.fenced && use->isWhole();
@@ -189,7 +189,7 @@ LogicalResult PathWalker::run() {
     return failure();
   if (!role.first)
     return success();
-  // Behind the roles, whatever its own role did since: it had no barrier with other threads.
+  // After the roles: no barrier inside its own role counts, since those do not cover other threads.
   begin.sameRun = begin.underWay = false;
   begin.flips = 2;
   after(role.first, begin);
@@ -210,7 +210,7 @@ LogicalResult PathWalker::walk() {
       return failure();
     place.fenced |= isa<FenceAsyncOp>(op);
     if (std::optional<Wait> wait = waitOf(op); wait && place.underWay && start.isOverBehind(*wait, place.later)) {
-      // From here on as if it had just been made by the threads that waited.
+      // From here on, treat it as an access just made by the threads that waited.
       place.underWay = place.passedInCta = place.passedInGroup = place.arrived = place.passed = false;
     }
     if (place.underWay && flightOf(op) == start.flight)
@@ -239,8 +239,8 @@ LogicalResult PathWalker::walk() {
   return success();
 }
 
-/// Memory with an mbarrier in a loop has two slots that its iterations use in turn; what is loaded from it has been
-/// awaited, and what is awaited has been sent.
+/// Memory with an mbarrier in a loop must have two slots that iterations alternate between; it must be awaited before
+/// it is loaded from, and sent to before it is awaited.
 static LogicalResult verifyMbarrier(AllocOp alloc) {
   Operation *parent = alloc->getParentOp();
   auto loop = dyn_cast<scf::ForOp>(parent);
@@ -278,8 +278,8 @@ static LogicalResult verifyMbarrier(AllocOp alloc) {
   return success();
 }
 
-/// The first write into another cta comes after all have started; and after mbarriers were set up, which the relaxed
-/// arrival does.
+/// The first write into another cta comes after all ctas have started, and after mbarriers were initialized, which the
+/// relaxed arrival does.
 static LogicalResult verifyStart(func::FuncOp function) {
   bool waited = false, opened = false, ready = false, hasMbarrier = false;
   function.walk([&](AllocOp alloc) { hasMbarrier |= alloc.getMbarrier(); });
@@ -317,7 +317,7 @@ static LogicalResult verifyStart(func::FuncOp function) {
   return failure(result.wasInterrupted());
 }
 
-/// Bytes of a ring are an allocation's only behind the last barrier at it.
+/// An allocation may use a ring's bytes only after the ring's last barrier.
 static LogicalResult verifyRings(func::FuncOp function) {
   for (auto channel : function.getOps<ChannelOp>()) {
     auto offset = channel.getOffset();
@@ -350,7 +350,7 @@ static LogicalResult verifyRings(func::FuncOp function) {
   return success();
 }
 
-/// Roles run at once, and only channels order what one does before what another does.
+/// Roles run concurrently, and only channels order the accesses of one role before those of another.
 static LogicalResult verifyApart(const MemoryAccesses &accesses) {
   for (const MemoryAccess &one : accesses.all()) {
     auto role = roleAround(one.op);
@@ -360,7 +360,7 @@ static LogicalResult verifyApart(const MemoryAccesses &accesses) {
       if (other.op == one.op || roleAround(other.op).first != role.first ||
           roleAround(other.op).second <= role.second || !mayConflict(one, other))
         continue;
-      // Of two programs that roles take turns at; nothing orders those, in one block or in two.
+      // Accesses of two programs that roles take turns with: nothing orders programs, in one block or in two.
       auto program = programOfPair(one.op), another = programOfPair(other.op);
       if (!one.isShared() && program && another && program != another)
         continue;
@@ -392,7 +392,7 @@ struct VerifyBarriers : kiln::impl::VerifyBarriersPassBase<VerifyBarriers> {
     failedOnce |= failed(verifyRings(getOperation())) || failed(verifyApart(accesses));
     Owners owners;
     for (const MemoryAccess &access : accesses.all()) {
-      // Most accesses to global memory conflict with none: no path is worth walking.
+      // Most global accesses conflict with nothing, so there is no path to walk.
       bool worth = access.isAsync() ||
                    llvm::any_of(accesses.all(), [&](const MemoryAccess &other) { return mayConflict(access, other); });
       if (worth)

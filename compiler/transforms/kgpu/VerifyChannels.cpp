@@ -1,8 +1,9 @@
-// kiln-verify-channels: what goes through channels arrives, once, in order and in time, and nobody waits forever.
+// kiln-verify-channels: everything that goes through channels arrives once, in order and in time, and no role waits
+// forever.
 //
-// Each role is followed by itself (RoleTrace.h), under the same assumptions as the others about how often loops run.
-// Its own steps are checked on the way; then what the roles did to each channel has to add up, and their steps, taken
-// as far as each can go, have to come to an end.
+// Each role is followed separately (RoleTrace.h), under the same assumptions as the others about how often loops run.
+// Its own steps are checked on the way. Then the roles' steps at each channel must balance, and advancing every role as
+// far as it can go must reach the end of all roles.
 #include "compiler/transforms/kgpu/Passes.h"
 #include "compiler/transforms/kgpu/RoleTrace.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -21,7 +22,7 @@ using namespace kiln::kgpu;
 //===----------------------------------------------------------------------===//
 
 /// Whether a wait that leaves products pending still settles its accumulator: at least as many products must have begun
-/// behind the one that gives the accumulator, in the same block, so that only those can be the pending ones.
+/// after the accumulator's product, in the same block, so that only those can be pending.
 static bool settles(MmaWaitOp wait) {
   auto product = wait.getAcc().getDefiningOp<WarpgroupMmaOp>();
   if (!product || product->getBlock() != wait->getBlock())
@@ -32,7 +33,7 @@ static bool settles(MmaWaitOp wait) {
   return behind >= int32_t(wait.getPending());
 }
 
-/// Follows what is in flight from product to product; refuses any other use.
+/// Follows results in flight from product to product; refuses any other use.
 static LogicalResult verifyInFlight(func::FuncOp function) {
   SmallVector<Value> open;
   DenseSet<Value> seen;
@@ -93,7 +94,7 @@ public:
 private:
   LogicalResult findEnds();
   LogicalResult verifyWarps(unsigned channel);
-  /// One run under assumed trip counts; sets `varies` where another run could go differently.
+  /// One run under assumed trip counts; sets `varies` if another run could behave differently.
   LogicalResult verifyRun(unsigned run, bool &varies);
   LogicalResult verifyBalance(unsigned channel, ArrayRef<RoleTrace> traces);
   LogicalResult refuseBalance(unsigned channel, const RoleTrace &from, const Role &producer, const RoleTrace &to,
@@ -118,7 +119,7 @@ ChannelVerifier::ChannelVerifier(func::FuncOp function) : function(function), ch
       roles.emplace_back(cast<StringAttr>(op.getNames()[i]).getValue(), op.getBodies()[i].front(), op.warpsOf(i));
 }
 
-/// Whether tensor cores or the copy engine read what this receive gives.
+/// Whether tensor cores or the copy engine read the slot that this receive gives.
 static bool isReadByMachines(ReceiveOp receive) {
   SmallVector<Value> open(receive.getParts().begin(), receive.getParts().end());
   while (!open.empty())
@@ -210,7 +211,7 @@ LogicalResult ChannelVerifier::verifyWarps(unsigned index) {
   return success();
 }
 
-/// Says which loops or branches of the two do not match, if it is that.
+/// Reports the loop or branch of either role that has no counterpart in the other, if there is one.
 LogicalResult ChannelVerifier::refuseBalance(unsigned index, const RoleTrace &from, const Role &producer,
                                              const RoleTrace &to, const Role &consumer, int64_t committed,
                                              int64_t received) {
@@ -243,7 +244,7 @@ LogicalResult ChannelVerifier::refuseBalance(unsigned index, const RoleTrace &fr
   return error;
 }
 
-/// Each slot that is committed is received by one of those who take turns.
+/// Each committed slot is received by exactly one of the consumers that take turns.
 LogicalResult ChannelVerifier::verifyTurns(unsigned index, ArrayRef<RoleTrace> traces) {
   const auto &[producers, consumers] = ends[index];
   for (unsigned producer : producers) {
@@ -286,15 +287,15 @@ LogicalResult ChannelVerifier::verifyBalance(unsigned index, ArrayRef<RoleTrace>
   return success();
 }
 
-/// Lets each role go as far as it can, over and over. What waits only ever waits for counts that grow, so the order
-/// does not matter: if one order comes to an end, all do. On the way each step learns which steps of the other roles
-/// are over for certain when it goes on.
+/// Advances each role as far as it can go, over and over. Steps wait only for counts that grow, so the order does not
+/// matter: if one order finishes, all do. On the way each step learns which steps of other roles have certainly
+/// completed when it proceeds.
 LogicalResult ChannelVerifier::verifyProgress(ArrayRef<RoleTrace> traces) {
-  using Clock = SmallVector<size_t, 4>; ///< by role: so many of its steps are over
+  using Clock = SmallVector<size_t, 4>; ///< by role: how many of its steps have completed
   struct Slot {
     unsigned commits = 0, releases = 0;
     Clock committed, released;
-    std::optional<std::pair<unsigned, size_t>> received; ///< by whom, and which of its steps that was
+    std::optional<std::pair<unsigned, size_t>> received; ///< the role, and the number of its step
   };
   SmallVector<size_t> at(traces.size(), 0);
   std::vector<Clock> clocks(traces.size(), Clock(traces.size(), 0));
@@ -324,8 +325,8 @@ LogicalResult ChannelVerifier::verifyProgress(ArrayRef<RoleTrace> traces) {
       join(clock, slotAt(step.channel, slotBefore(step)).released);
     if (step.kind == ChannelStep::Receive) {
       slot.received = {role, at[role] + 1};
-      // A barrier's parity tells a round only from the one before it. That the barrier lets this role pass therefore
-      // proves nothing: the receive before must be known to be over.
+      // A barrier's parity distinguishes only two consecutive rounds. That the barrier lets this role pass therefore
+      // proves nothing: the previous receive must be known to have completed.
       auto before = inTurns[step.channel] && step.place ? slotAt(step.channel, step.place - 1).received : std::nullopt;
       if (inTurns[step.channel] && step.place &&
           (!before || (before->first != role && clock[before->first] < before->second)))
