@@ -32,7 +32,7 @@ static AxisInfo constantInfo(Type type, int64_t value) {
   return info;
 }
 
-/// Facts that hold for each element on its own, as facts of groups.
+/// Strengthens group facts with a divisor known to hold for each element individually.
 static AxisInfo withEveryElement(AxisInfo info, int64_t divisibility) {
   for (AxisDim &dim : info.dims)
     dim.divisibility = std::max(dim.divisibility, divisibility);
@@ -82,7 +82,7 @@ int64_t AlignmentAnalysis::maskConstancy(Value mask, unsigned dim, int64_t side)
   if (!mask)
     return side;
   const AxisInfo &info = get(mask);
-  // A scalar mask covers a whole tile.
+  // A scalar mask applies to the whole tile.
   return isa<ShapedType>(mask.getType()) ? info.constancy(dim) : side;
 }
 
@@ -197,13 +197,13 @@ AxisInfo AlignmentAnalysis::inferHint(Operation *op) const {
     };
     believe(entryOf(hint.getContiguity(), dim), unit);
     believe(entryOf(hint.getConstancy(), dim), 0);
-    // Divisors promised by this hint and by those it is stacked on, for the groups now known.
+    // Divisors promised by this hint and by the hints it is stacked on, for the groups known so far.
     int64_t divisor = 1;
     for (auto at = hint; at; at = at.getValue().getDefiningOp<tile::HintOp>())
       divisor = std::max(divisor, axis::powerOfTwoIn(entryOf(at.getDivisibility(), dim)));
     if (here.group == side || (here.group > 1 && here.step == 0))
       here.divisibility = std::max(here.divisibility, divisor);
-    else if (here.group > 1) // the promise may be about longer runs than the one known
+    else if (here.group > 1) // the promise may be about longer runs than the known ones
       here.divisibility = std::max(here.divisibility, std::min(divisor, axis::powerOfTwoIn(here.step * here.group)));
   }
   return info;
@@ -218,7 +218,7 @@ AxisInfo AlignmentAnalysis::infer(Operation *op, Value result) const {
     llvm::SmallVector<AxisInfo> spread;
     spread.reserve(op->getNumOperands());
     for (Value operand : op->getOperands()) {
-      // A scalar among tiles (the condition of a select) is the same everywhere.
+      // A scalar among tiles (the condition of a select) is the same for every element.
       if (!isa<ShapedType>(operand.getType()) && isa<ShapedType>(type)) {
         spread.push_back(uniformInfo(type, 1));
         infos.push_back(&spread.back());
@@ -246,7 +246,7 @@ AxisInfo AlignmentAnalysis::infer(Operation *op, Value result) const {
           return uniformInfo(type, 1);
         if (!elements || !shaped || shaped.getRank() != 1 || width > 64)
           return pessimistic(result);
-        // A written-out row: one run if its differences agree.
+        // A literal row: one run if its differences agree.
         llvm::SmallVector<int64_t> values;
         for (const APInt &value : elements.getValues<APInt>())
           values.push_back(value.getSExtValue());
@@ -309,7 +309,7 @@ AxisInfo AlignmentAnalysis::infer(Operation *op, Value result) const {
       })
       .Case([&](tile::CatOp) { return axis::meet(of(0), of(1)); })
       .Case([&](tile::HintOp) { return inferHint(op); })
-      // Elsewhere in the threads, the same elements.
+      // The same elements, held by other threads.
       .Case([&](kgpu::ConvertOp) { return of(0); })
       .Case([&](tile::AddPtrOp addptr) {
         AxisInfo offset = inferExtension(addptr.getOffset(), /*isSigned=*/true);
@@ -329,7 +329,7 @@ AxisInfo AlignmentAnalysis::infer(Operation *op, Value result) const {
       })
       .Case<arith::ShRSIOp, arith::ShRUIOp>([&](Operation *) {
         std::optional<AxisInfo> divisor = powerOf(1);
-        // 2^(width - 1) is no positive number of this width, but the shift rounds down all the same.
+        // 2^(width - 1) is not a positive number of this width, but the shift rounds down all the same.
         return divisor ? axis::divide(of(0), *divisor, width) : elementwise();
       })
       .Case([&](arith::DivUIOp) { return axis::divide(of(0), of(1), width); })
@@ -371,7 +371,7 @@ AxisInfo AlignmentAnalysis::infer(Operation *op, Value result) const {
         case arith::CmpIPredicate::sge:
         case arith::CmpIPredicate::uge:
           return axis::lessThan(of(0), of(1), integerWidth(compare.getLhs().getType()));
-        default: // a > b and a <= b are about b < a
+        default: // a > b and a <= b are comparisons of b < a
           return axis::lessThan(of(1), of(0), integerWidth(compare.getLhs().getType()));
         }
       })

@@ -1,19 +1,19 @@
-// How the elements of a value are spaced: which run along a dimension in equal steps, which are all the same, and what
-// powers of two divide them. Everything that turns pointer tiles into wide accesses asks here.
+// How the elements of a value are spaced: which form runs of equal steps along a dimension, which are all the same, and
+// which powers of two divide them. Everything that turns pointer tiles into wide accesses uses this analysis.
 #pragma once
 #include "compiler/analysis/Range.h"
 
 namespace kiln {
 
-/// What is known along one dimension of a tile (a scalar counts as one dimension of size 1). The dimension is cut into
-/// aligned groups [k * group, (k + 1) * group); `group` divides its size.
-///   - within a group, each element is the one before it plus `step` (modulo 2^width; pointers step in bytes);
+/// What is known along one dimension of a tile (a scalar counts as one dimension of size 1). The dimension is divided
+/// into aligned groups [k * group, (k + 1) * group); `group` divides its size.
+///   - within a group, each element is its predecessor plus `step` (modulo 2^width; pointers step in bytes);
 ///   - the first element of each group, at any position of the other dimensions, is a multiple of `divisibility`.
 /// A group of 1 has step 0.
 struct AxisDim {
   int64_t group = 1;
   int64_t step = 0;
-  /// A power of two, at most AxisInfo::kMaxDivisibility (which zero has).
+  /// A power of two, at most AxisInfo::kMaxDivisibility (zero has that).
   int64_t divisibility = 1;
 
   bool operator==(const AxisDim &other) const {
@@ -37,7 +37,7 @@ struct AxisInfo {
   int64_t steppingBy(unsigned dim, int64_t step) const { return dims[dim].step == step ? dims[dim].group : 1; }
   /// A power of two that divides every element.
   int64_t everyElement() const;
-  /// Whether `divisor` divides every element times `factor`, whose product may have more than 64 bits.
+  /// Whether `divisor` divides every element times `factor`; that product may have more than 64 bits.
   bool isMultiple(int64_t divisor, int64_t factor = 1) const {
     return everyElement() % divisor * factor % divisor == 0;
   }
@@ -47,26 +47,26 @@ struct AxisInfo {
 /// Sources of facts: `tile.divisibility` of arguments (bytes for pointers), constants, tile.make_range, tile.hint, loop
 /// bounds, ranges, and tile.assume of `x % c == 0`. Sound under wrapping arithmetic.
 ///
-/// tile.hint follows how programs use it: contiguity and constancy hold for aligned groups of the given size;
-/// divisibility holds for the first element of each group (so of a hint on a tile nothing but element 0 is believed to
-/// be divisible unless a contiguity or constancy, proven or promised by the hint next to it, says how long groups are).
+/// tile.hint is interpreted as programs use it: contiguity and constancy hold for aligned groups of the given size;
+/// divisibility holds for the first element of each group. So a divisibility hint on a tile only covers element 0,
+/// unless a contiguity or constancy, proven or promised by the hint next to it, says how long groups are.
 class AlignmentAnalysis : public StructuredForward<AlignmentAnalysis, AxisInfo> {
 public:
-  /// `root`: a function or anything that holds functions. Answers are for the IR as it is now; see StructuredForward.
-  /// `believeHints`: take tile.hint at its word. A target that would read past a buffer where a hint is untrue, and can
-  /// find out at run time instead, does not.
+  /// `root`: a function or anything that contains functions. Answers hold for the IR as it is now; see
+  /// StructuredForward. `believeHints`: trust tile.hint. A target that would read past a buffer if a hint is wrong, and
+  /// can check at run time instead, passes false.
   explicit AlignmentAnalysis(mlir::Operation *root, bool believeHints = true);
 
   const RangeAnalysis &ranges() const { return rangeAnalysis; }
 
-  /// For a pointer (tile): how many elements of each aligned group along `dim` lie next to each other in memory.
-  /// 1 at least; the whole side if the dimension is one run.
+  /// For a pointer (tile): how many elements of each aligned group along `dim` are contiguous in memory. At least 1;
+  /// the whole side if the dimension is one run.
   int64_t contiguousElements(mlir::Value pointers, unsigned dim) const;
-  /// Bytes that the address of the first element of each such group is known to be a multiple of.
+  /// A power of two, in bytes, that is known to divide the address of the first element of each such group.
   int64_t alignmentInBytes(mlir::Value pointers, unsigned dim) const;
   /// For a mask (or null: no mask): elements per aligned group along `dim` that agree. `side` is the dimension's size.
   int64_t maskConstancy(mlir::Value mask, unsigned dim, int64_t side) const;
-  /// True when the mask is null or provably true everywhere; alwaysFalse likewise (never for null).
+  /// True if the mask is null or provably true everywhere; alwaysFalse likewise (never for null).
   bool alwaysTrue(mlir::Value mask) const;
   bool alwaysFalse(mlir::Value mask) const;
 

@@ -1,6 +1,6 @@
-// Transfer functions of the alignment analysis. Every claim must hold modulo 2^width: divisors are powers of two for
-// that reason, and an operation that looks at magnitudes (division, comparison, widening) first cuts groups so that no
-// element of one leaves the aligned power-of-two window of its first; such a window never contains a wrap.
+// Transfer functions of the alignment analysis. Every claim must hold modulo 2^width, which is why divisors are powers
+// of two. Operations that depend on magnitudes (division, comparison, widening) first cut groups so that no element
+// leaves the aligned power-of-two window of its group's first element; such a window never contains a wrap.
 #include "compiler/analysis/AxisTransfer.h"
 #include "llvm/Support/MathExtras.h"
 #include <numeric>
@@ -21,7 +21,7 @@ int64_t wrapStep(int64_t step, unsigned width) {
 static int64_t wrappingMul(int64_t a, int64_t b) { return int64_t(uint64_t(a) * uint64_t(b)); }
 static int64_t wrappingAdd(int64_t a, int64_t b) { return int64_t(uint64_t(a) + uint64_t(b)); }
 
-/// Product of two powers of two, capped: 2^a * 2^b divides the product of the numbers even where that wraps.
+/// Product of two powers of two, capped: 2^a * 2^b divides the product of the numbers even if that wraps.
 static int64_t divisibilityProduct(int64_t a, int64_t b) {
   int64_t exponent = llvm::Log2_64(a) + llvm::Log2_64(b);
   return int64_t(1) << std::min<int64_t>(exponent, 62);
@@ -37,8 +37,8 @@ AxisDim withinWindow(const AxisDim &dim, int64_t window) {
   if (dim.step > 0 && window <= dim.divisibility) {
     if (dim.group - 1 <= (window - 1) / dim.step) // step * (group - 1) < window
       return dim;
-    // Shorter groups start at multiples of the window only if it is a whole number of steps.
-    // (Then they start at multiples of step * size, a divisor of the window, and do not straddle its end.)
+    // Shorter groups start at multiples of the window only if it is a whole number of steps. (They then start at
+    // multiples of step * size, a divisor of the window, and do not straddle its end.)
     if (window % dim.step == 0)
       return dim.refined(std::gcd(dim.group, window / dim.step));
   }
@@ -99,7 +99,7 @@ AxisInfo divide(const AxisInfo &a, const AxisInfo &b, unsigned width) {
   // 2^(width - 1) has no positive counterpart in a signed type; a divisor is smaller.
   int64_t limit = int64_t(1) << std::min(width - 1, 62u);
   for (auto [x, y] : llvm::zip(a.dims, b.dims)) {
-    // The divisor must be one number in the group.
+    // The divisor must be constant within the group.
     AxisDim dividend = x.refined(std::gcd(x.group, y.step == 0 ? y.group : 1));
     AxisDim divisor = y.refined(y.step == 0 ? dividend.group : 1);
     int64_t constant = b.constant && *b.constant > 0 && llvm::isPowerOf2_64(*b.constant) ? *b.constant : 0;
@@ -110,7 +110,7 @@ AxisInfo divide(const AxisInfo &a, const AxisInfo &b, unsigned width) {
       continue;
     }
     AxisDim cut = withinWindow(dividend, std::min({dividend.divisibility, divisor.divisibility, limit}));
-    // A divisor of the group's first element is that of the quotient only for a known power of two.
+    // A divisor of the group's first element carries over to the quotient only if the divisor is a known power of two.
     int64_t divisibility = constant && cut.divisibility >= constant ? cut.divisibility / constant : 1;
     result.dims.push_back({cut.group, 0, divisibility});
   }
@@ -136,7 +136,7 @@ AxisInfo changedBits(const AxisInfo &a, const AxisInfo &b, unsigned width) {
     const AxisDim &steps = y.step == 0 ? x : y, &same = y.step == 0 ? y : x;
     AxisDim moving = steps.refined(std::gcd(steps.group, same.step == 0 ? same.group : 1));
     AxisDim fixed = same.refined(same.step == 0 ? moving.group : 1);
-    // Inside a window below the lowest bit of `fixed` only bits that it leaves alone differ.
+    // Inside a window below the lowest bit of `fixed`, only bits that `fixed` does not have differ.
     AxisDim cut = withinWindow(moving, std::min({moving.divisibility, fixed.divisibility, limit}));
     result.dims.push_back(makeDim(cut.group, cut.step, std::min(cut.divisibility, fixed.divisibility), width));
   }
@@ -148,7 +148,7 @@ AxisInfo maskedBits(const AxisInfo &a, int64_t mask, unsigned width) {
   int64_t limit = int64_t(1) << std::min(width - 1, 62u);
   int64_t low = powerOfTwoIn(mask), above = mask == -1 ? AxisInfo::kMaxDivisibility : powerOfTwoIn(mask + 1);
   for (const AxisDim &x : a.dims) {
-    // A run of ones from bit 0 keeps differences inside a window of its size; zeros from bit 0 remove them.
+    // A mask of ones from bit 0 preserves differences inside a window of its size; zeros from bit 0 remove them.
     bool keeps = low == 1;
     AxisDim cut = withinWindow(x, std::min({x.divisibility, keeps ? above : low, limit}));
     result.dims.push_back(makeDim(cut.group, keeps ? cut.step : 0, std::max(cut.divisibility, low), width));
@@ -196,7 +196,7 @@ AxisInfo extend(const AxisInfo &a, unsigned fromWidth, bool exact) {
 
 AxisInfo reshape(const AxisInfo &a, llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int64_t> to, unsigned width) {
   AxisInfo result;
-  // Facts about aligned runs of the flat order: those of the last dimension that is not 1.
+  // Facts about aligned runs in row-major order: those of the last dimension whose size is not 1.
   AxisDim flat{1, 0, a.everyElement()};
   for (unsigned dim = from.size(); dim-- > 0;)
     if (from[dim] != 1) {
@@ -222,7 +222,7 @@ AxisInfo reshape(const AxisInfo &a, llvm::ArrayRef<int64_t> from, llvm::ArrayRef
     if (uniform) {
       here = {side, 0, every};
     } else if (flat.group % inner == 0) {
-      // A run of `count` along this dimension covers count * inner flat positions, all in one group of the source.
+      // A run of `count` along this dimension covers count * inner row-major positions, all in one group of the source.
       int64_t count = std::gcd(side, flat.group / inner);
       int64_t step = wrappingMul(flat.step, inner);
       int64_t first = inner == 1 ? flat.refined(count).divisibility : every;

@@ -9,7 +9,8 @@
 using namespace mlir;
 using namespace kiln;
 
-/// The tiles that were stored to the memory `view` is of: what a load of it gives. Nothing where others fill it too.
+/// The tiles stored to the memory that `view` is part of, i.e. what a load of it may return. Empty if anything else
+/// writes it.
 static SmallVector<Value> storedTo(Value view) {
   while (view.getDefiningOp() && kgpu::isView(view.getDefiningOp()))
     view = view.getDefiningOp()->getOperand(0);
@@ -26,7 +27,7 @@ static SmallVector<Value> storedTo(Value view) {
   return stored;
 }
 
-/// The values `value` takes its pointers from; nothing for a value whose origin is not known.
+/// The values that `value` takes its pointers from; empty if its origin is unknown.
 static SmallVector<Value> sources(Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
@@ -54,7 +55,7 @@ static SmallVector<Value> sources(Value value) {
       .Default([](Operation *) { return SmallVector<Value>(); });
 }
 
-/// The kernel arguments that `pointer` may step from; std::nullopt where one of its origins is not known.
+/// The kernel arguments that `pointer` may be offset from; std::nullopt if one of its origins is unknown.
 static std::optional<SmallVector<BlockArgument>> pointerArguments(Value pointer) {
   SmallVector<BlockArgument> arguments;
   SmallVector<Value> open{pointer};
@@ -62,7 +63,7 @@ static std::optional<SmallVector<BlockArgument>> pointerArguments(Value pointer)
   while (!open.empty()) {
     Value value = open.pop_back_val();
     if (!seen.insert(value.getAsOpaquePointer()).second)
-      continue; // round a loop: whatever it was is already being followed
+      continue; // around a loop: it is already being followed
     auto block = dyn_cast<BlockArgument>(value);
     if (block && isa<func::FuncOp>(block.getOwner()->getParentOp())) {
       arguments.push_back(block);
@@ -122,12 +123,12 @@ bool kiln::isGlobalRead(Operation *op) {
   return effect && effect->reads && !effect->writes && op->getNumResults() == 1;
 }
 
-/// Collects the reads of a block that a write may precede: one before them, or one in a loop around them.
+/// Collects the reads of a block that a write may precede: an earlier write, or one in a loop around them.
 static void collectBehindWrites(Block &block, bool &written, DenseSet<Operation *> &found) {
   for (Operation &op : block) {
     if (written && isGlobalRead(&op))
       found.insert(&op);
-    if (isa<LoopLikeOpInterface, kgpu::RolesOp>(op)) // roles run at once
+    if (isa<LoopLikeOpInterface, kgpu::RolesOp>(op)) // roles run concurrently
       op.walk([&](Operation *inner) { written |= writesGlobal(inner); });
     for (Region &region : op.getRegions())
       for (Block &inner : region)

@@ -1,4 +1,4 @@
-// First fit over decreasing sizes. With the few dozen buffers of a kernel the quadratic search is never seen.
+// First fit in order of decreasing size. For the few dozen buffers of a kernel the quadratic search does not matter.
 #include "compiler/analysis/FramePlan.h"
 #include <algorithm>
 #include <map>
@@ -25,7 +25,7 @@ FramePlan kiln::planFrame(const std::vector<FrameRequest> &requests) {
   std::vector<size_t> placed;
   for (size_t index : order) {
     const FrameRequest &request = requests[index];
-    // Neighbours in time, by position in memory.
+    // Byte ranges of requests that are live at the same time, by offset.
     std::vector<std::pair<int64_t, int64_t>> occupied;
     for (size_t other : placed)
       if (aliveTogether(requests[other], request) && requests[other].bytes > 0)

@@ -1,4 +1,4 @@
-// Places buffers of known size and lifetime in one block of memory: the CPU's per-worker frame, later a GPU's shared
+// Places buffers of known size and live range in one block of memory: the CPU's per-worker frame, or a GPU's shared
 // memory. Pure C++: an interval is [begin, end] in any monotone time, both ends included.
 #pragma once
 #include <cstdint>
@@ -10,8 +10,8 @@ struct FrameRequest {
   int64_t bytes = 0;
   int64_t align = 1; ///< a power of two
   int64_t begin = 0, end = 0;
-  /// Which of several strands of work that run at once it belongs to: those of two strands are alive together, whatever
-  /// their times. Negative: none, its time alone counts.
+  /// Which of several concurrent strands of work it belongs to: requests of different strands are live together,
+  /// whatever their times. Negative: no strand, only its time counts.
   int strand = -1;
 };
 
@@ -23,11 +23,11 @@ struct FramePlan {
   int64_t bytes = 0;            ///< size of the block
 };
 
-/// Largest first, each at the lowest offset where no request alive at the same time lies. Two requests share bytes only
-/// if they are not alive together. Deterministic; requests of equal size keep their order.
+/// Largest first, each at the lowest offset that no request live at the same time occupies. Two requests share bytes
+/// only if they are not live together. Deterministic; requests of equal size keep their order.
 FramePlan planFrame(const std::vector<FrameRequest> &requests);
 
-/// The most bytes alive at one time: no plan is smaller (alignment aside).
+/// The most bytes live at one time: no plan is smaller (alignment aside).
 int64_t peakBytes(const std::vector<FrameRequest> &requests);
 
 } // namespace kiln

@@ -1,4 +1,4 @@
-// Neighbours in a thread's registers, in memory and under the mask alike.
+// Groups elements that are adjacent both in a thread's registers and in memory, and that the mask treats alike.
 #include "compiler/analysis/Grouping.h"
 #include "dialects/kgpu/KgpuDialect.h"
 #include "dialects/tile/TileOps.h"

@@ -1,4 +1,4 @@
-// How the elements of a tile of pointers that one thread holds form accesses: vectors of neighbours under one
+// How the elements of a pointer tile that one thread holds form accesses: vectors of adjacent elements under one
 // predicate.
 #pragma once
 #include "compiler/analysis/Alignment.h"
@@ -13,7 +13,7 @@ struct Grouping {
   int64_t count = 1;
   int64_t alignment = 1;
 };
-/// The widest that is provably right, of at most `widest` bytes. `pointers` have a layout; `mask` may be null.
+/// The widest provably correct grouping of at most `widest` bytes. `pointers` have a layout; `mask` may be null.
 Grouping groupPointers(const AlignmentAnalysis &alignment, mlir::Value pointers, mlir::Value mask, int64_t widest);
 
 } // namespace kiln

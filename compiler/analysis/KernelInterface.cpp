@@ -18,7 +18,7 @@ std::string kiln::spellType(Type type) {
   return "fp" + std::to_string(type.getIntOrFloatBitWidth());
 }
 
-/// Frames of a location, innermost first, as [file, line, column, function]. `function` is that of the outermost.
+/// Frames of a location, innermost first, as [file, line, column, function]. `function` is that of the outermost frame.
 static void collectFrames(Location loc, StringRef function, Builder &b, SmallVectorImpl<Attribute> &frames) {
   if (auto call = dyn_cast<CallSiteLoc>(loc)) {
     collectFrames(call.getCallee(), function, b, frames);

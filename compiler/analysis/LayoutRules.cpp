@@ -1,4 +1,4 @@
-// The rules of layouts, op by op.
+// The layout rules, op by op.
 #include "compiler/analysis/LayoutRules.h"
 #include "dialects/kgpu/KgpuOps.h"
 #include "dialects/layout/Builder.h"
@@ -72,7 +72,7 @@ static Groups groupsOfWhile(scf::WhileOp op) {
   return groups;
 }
 
-/// Halves of equal size, each a power of two along the axis, can lie in a register digit of their own.
+/// Halves of equal size, a power of two along the axis, can be distinguished by a register digit of their own.
 static bool catByRegister(tile::CatOp op) {
   auto lhs = cast<RankedTensorType>(op.getLhs().getType());
   return lhs.getShape() == cast<RankedTensorType>(op.getRhs().getType()).getShape() &&

@@ -33,7 +33,7 @@ static std::string digestOf(StringRef text) {
   return llvm::toHex(ArrayRef(hash).take_front(16), /*LowerCase=*/true);
 }
 
-/// As the user calls it; its number where nobody said.
+/// The user's name for it, or its number if there is none.
 static std::string nameOf(BlockArgument argument) {
   auto kernel = cast<func::FuncOp>(argument.getOwner()->getParentOp());
   auto name = kernel.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "tile.name");
@@ -44,9 +44,9 @@ namespace {
 /// What is known of a value.
 struct Form {
   std::string text;
-  bool program = false; ///< of an integer: another one in another program instance, or known from memory only
-  bool lane = false;    ///< another one in another element of the tile
-  bool varying = false; ///< another one in another iteration of a loop that carries floats
+  bool program = false; ///< of an integer: differs between program instances, or is known only from memory
+  bool lane = false;    ///< differs between elements of the tile
+  bool varying = false; ///< differs between iterations of a loop that carries floats
 };
 
 class Describer {
@@ -66,19 +66,19 @@ private:
   std::string use(Value value, bool inVarying);
   void fact(const std::string &text) { facts.insert(text); }
 
-  /// Long texts by their digest: a chain of a thousand operations is told in a line.
+  /// Replaces long texts by their digest, so that a chain of a thousand operations takes one line.
   static std::string shorten(std::string text) { return text.size() <= 160 ? text : "#" + digestOf(text); }
 
   func::FuncOp kernel;
   DenseMap<Value, Form> forms;
   llvm::SetVector<std::string, std::vector<std::string>, std::set<std::string>> facts;
   std::string stored;
-  unsigned carrying = 0; ///< loops around that carry floats
+  unsigned carrying = 0; ///< enclosing loops that carry floats
 };
 } // namespace
 
-/// How an operand is written. Where an address changes along a loop, what does not change in it is only where a program
-/// instance or an element begins.
+/// How an operand is written. For an address that changes along a loop, the part that does not change only says where a
+/// program instance or an element begins.
 std::string Describer::use(Value value, bool inVarying) {
   const Form &form = forms[value];
   if (!holdsFloats(value.getType()) && !form.varying && (form.lane || (inVarying && form.program)))
@@ -86,7 +86,7 @@ std::string Describer::use(Value value, bool inVarying) {
   return form.text.empty() ? "?" : form.text;
 }
 
-/// The attributes that say what is computed. Shapes are told where they matter.
+/// The attributes that say what is computed. Shapes are included where they matter.
 std::string Describer::describeOp(Operation *op) {
   std::string text = op->getName().stripDialect().str();
   if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
@@ -97,7 +97,7 @@ std::string Describer::describeOp(Operation *op) {
   }
   if (auto range = dyn_cast<tile::MakeRangeOp>(op))
     return "range from " + std::to_string(range.getStart());
-  // Integers are exact: that they do not overflow is no matter of order.
+  // Integers are exact, so overflow flags do not affect the order of operations.
   for (NamedAttribute attribute : op->getAttrDictionary())
     if (attribute.getName() != "operandSegmentSizes" && attribute.getName() != "overflowFlags")
       text += " " + attribute.getName().str() + "=" + print(attribute.getValue());
@@ -119,7 +119,7 @@ std::string Describer::describeOp(Operation *op) {
     if (llvm::any_of(scan->getOperandTypes(), holdsFloats))
       fact("scan of " + side(scan.getOperands().front(), scan.getAxis()));
   } else if (isa<tile::ReshapeOp, tile::CatOp, tile::JoinOp, tile::SplitOp>(op)) {
-    // Which elements come to stand along one dimension; leading sides that both have are those of the tile.
+    // Which elements end up along one dimension; leading sides common to both shapes are the tile's own.
     auto from = dyn_cast<RankedTensorType>(op->getOperand(0).getType());
     auto to = dyn_cast<RankedTensorType>(op->getResult(0).getType());
     if (from && to) {
@@ -161,7 +161,7 @@ std::string Describer::describeRegion(Region &region) {
   return text;
 }
 
-/// What all operands say of the results.
+/// Combines what is known of the operands.
 Form Describer::combine(Operation *op) {
   Form form;
   for (Value operand : op->getOperands()) {
@@ -201,7 +201,7 @@ void Describer::describeLoop(scf::ForOp loop) {
          use(loop.getStep(), false));
     for (auto [init, argument, next] :
          llvm::zip_equal(loop.getInitArgs(), loop.getRegionIterArgs(), loop.getYieldedValues())) {
-      // Where pointers begin is where a program instance begins.
+      // The initial value of a pointer is where a program instance begins.
       if (holdsFloats(argument.getType()))
         text += " [" + use(init, false) + "]";
       text += " (" + use(next, true) + ")";
@@ -232,7 +232,7 @@ void Describer::describeIf(scf::IfOp op) {
   }
 }
 
-/// Control flow whose order is nothing that is looked into: the whole text counts.
+/// Control flow that is not analysed: its whole text counts.
 void Describer::describeOpaque(Operation *op) {
   std::string text;
   llvm::raw_string_ostream stream(text);
@@ -265,7 +265,7 @@ void Describer::describe(Operation *op) {
     Value from = pointerArgument(effect->pointer);
     std::string where = from ? nameOf(cast<BlockArgument>(from)) : std::string("memory");
     std::string text = describeOp(op) + " " + where;
-    // An access through a descriptor says in its indices what one through pointers says in these.
+    // The indices of a descriptor access and the offsets of a pointer access convey the same.
     for (Value operand : op->getOperands()) {
       bool isMask = getElementTypeOrSelf(operand.getType()).isInteger(1);
       bool told = forms[operand].varying && !isMask && effect->reads && !effect->writes;
@@ -300,7 +300,7 @@ void Describer::describe(Operation *op) {
       of.program = true;
     if (isa<tile::MakeRangeOp>(op))
       of.lane = true;
-    // Which part of the work is whose: what a part is stands where it is worked on.
+    // Division of work among programs: what a part is, is described where it is used.
     if (isa<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp>(op) && of.program && !of.varying)
       of.text = "program";
     else

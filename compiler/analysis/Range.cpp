@@ -22,7 +22,7 @@ unsigned integerWidth(Type type) {
 
 std::optional<ConstantIntRanges> exactSignedRange(Operation *op, const ConstantIntRanges &lhs,
                                                   const ConstantIntRanges &rhs) {
-  // Twice the width and one more bit hold any product or sum; a shift can be by at most width - 1.
+  // Twice the width plus one bit holds any product or sum; a shift is by at most width - 1.
   unsigned width = lhs.smin().getBitWidth(), wide = 2 * width + 1;
   APInt a0 = lhs.smin().sext(wide), a1 = lhs.smax().sext(wide);
   APInt b0 = rhs.smin().sext(wide), b1 = rhs.smax().sext(wide);
@@ -51,7 +51,7 @@ std::optional<ConstantIntRanges> exactSignedRange(Operation *op, const ConstantI
   return std::nullopt;
 }
 
-/// Where nothing is given, what the module says of the launch.
+/// If no bounds are given, uses what the module promises about the launch.
 RangeAnalysis::RangeAnalysis(Operation *root, std::optional<LaunchBounds> given) : launch(given) {
   auto module = dyn_cast<ModuleOp>(root);
   if (!module)
@@ -83,7 +83,7 @@ RangeAnalysis::Range RangeAnalysis::pessimistic(Value value) const {
 RangeAnalysis::Range RangeAnalysis::entry(BlockArgument argument) {
   Range range = pessimistic(argument);
   Type type = argument.getType();
-  // Narrower ones may be without a sign, and beyond what their bits are with one.
+  // Narrower integers may be unsigned, with values above the signed maximum.
   if (launch && type.isInteger() && integerWidth(type) >= 32) {
     unsigned width = integerWidth(type);
     range = Range::fromSigned(APInt::getZero(width), APInt(width, launch->mostCount));
@@ -135,7 +135,7 @@ void RangeAnalysis::assume(Value condition, Block *where) {
   auto compare = dyn_cast<arith::CmpIOp>(op);
   if (!compare)
     return;
-  // A value of this block and the promise about it are reached together or not at all.
+  // A value of this block and the assumption about it are reached together or not at all.
   if (compare.getLhs().getParentBlock() == where)
     bounds[compare.getLhs()].push_back({compare.getPredicate(), compare.getRhs()});
   if (compare.getRhs().getParentBlock() == where)
@@ -148,7 +148,7 @@ RangeAnalysis::Range RangeAnalysis::refine(Value value, Range range) const {
     return range;
   for (const Bound &bound : found->second) {
     APInt constant;
-    // The limit may be defined further down, where nothing but a constant is known yet.
+    // The limit may be defined further down, so that so far nothing is known of it unless it is a constant.
     Range limit = matchPattern(bound.limit, m_ConstantInt(&constant)) ? Range::constant(constant) : get(bound.limit);
     unsigned width = limit.smin().getBitWidth();
     APInt smin = APInt::getSignedMinValue(width), smax = APInt::getSignedMaxValue(width);
@@ -192,7 +192,7 @@ RangeAnalysis::Range RangeAnalysis::refine(Value value, Range range) const {
     if (!allowed)
       continue;
     Range narrowed = range.intersection(*allowed);
-    // A broken promise: nothing sensible can be said, so say nothing new.
+    // A broken promise: nothing sensible can be derived, so keep the range.
     if (narrowed.smin().sle(narrowed.smax()) && narrowed.umin().ule(narrowed.umax()))
       range = narrowed;
   }
@@ -221,7 +221,7 @@ std::optional<RangeAnalysis::Range> RangeAnalysis::loopCarried(scf::ForOp op, un
   Value carried = op.getRegionIterArg(index);
   if (!isIntegerLike(carried.getType()) || op.getUnsignedCmp())
     return std::nullopt;
-  // x += c with a c that the loop does not change: bounded by the greatest trip count.
+  // x += c with a loop-invariant c: bounded by the greatest trip count.
   auto add = op.getYieldedValues()[index].getDefiningOp<arith::AddIOp>();
   if (!add || (add.getLhs() != carried && add.getRhs() != carried))
     return std::nullopt;
@@ -289,7 +289,7 @@ std::optional<RangeAnalysis::Range> RangeAnalysis::infer(Operation *op, Value re
         return signedBounds(0, cast<ShapedType>(histogram.getValue().getType()).getNumElements());
       })
       .Case([&](arith::RemSIOp rem) -> std::optional<Range> {
-        // The sign follows the dividend and the size never exceeds it, whatever the divisor.
+        // The sign follows the dividend and the magnitude never exceeds it, whatever the divisor.
         Range lhs = get(rem.getLhs()), rhs = get(rem.getRhs());
         APInt zero = APInt::getZero(width);
         Range bySign =
@@ -297,7 +297,7 @@ std::optional<RangeAnalysis::Range> RangeAnalysis::infer(Operation *op, Value re
         return intrange::inferRemS({lhs, rhs}).intersection(bySign);
       })
       .Case([&](math::AbsIOp abs) -> std::optional<Range> {
-        // Of the least number it is the least number.
+        // abs of the least number is the least number.
         Range of = get(abs.getOperand());
         APInt far = llvm::APIntOps::umax(of.smin().abs(), of.smax().abs());
         if (far.isNegative())
@@ -307,7 +307,7 @@ std::optional<RangeAnalysis::Range> RangeAnalysis::infer(Operation *op, Value re
             crosses ? APInt::getZero(width) : llvm::APIntOps::umin(of.smin().abs(), of.smax().abs()), far);
       })
       .Case([&](arith::DivSIOp div) -> std::optional<Range> {
-        // No quotient is farther from zero than its dividend; division by zero and of the least number by -1 are
+        // No quotient is farther from zero than its dividend; division by zero, and of the least number by -1, are
         // undefined.
         Range lhs = get(div.getLhs()), rhs = get(div.getRhs());
         APInt far = llvm::APIntOps::umax(lhs.smin().abs(), lhs.smax().abs());

@@ -1,33 +1,32 @@
-// Bounds of integers in tile IR: for a scalar its value, for a tile every element.
+// Bounds of integers in tile IR: of a scalar's value, or of every element of a tile.
 #pragma once
 #include "compiler/analysis/StructuredForward.h"
 #include "mlir/Interfaces/InferIntRangeInterface.h"
 
 namespace kiln {
 
-/// True for integers, index, and tiles of them: what a range is kept for.
+/// True for integers, index, and tiles of them: the types that ranges are kept for.
 bool isIntegerLike(mlir::Type type);
 /// Bits of an integer-like type's elements (64 for index).
 unsigned integerWidth(mlir::Type type);
 
-/// What a launch has been looked at for: integer arguments of a kernel are from 0 to `mostCount`, and its grid has at
+/// What a launch has been checked for: integer arguments of a kernel are from 0 to `mostCount`, and its grid has at
 /// most `mostPrograms` programs along each axis.
 struct LaunchBounds {
   int64_t mostCount, mostPrograms;
 };
 
 /// Signed and unsigned bounds per value. Sources: constants, tile.make_range, tile.program_id and tile.num_programs
-/// (grid sizes are positive 32-bit integers), what is promised of the launch, loop bounds, and comparisons promised by
-/// tile.assume. An assumption
-/// bounds a value if both live in one block, so that the promise is made whenever the value exists. Arithmetic wraps: a
-/// sum that may pass its width is unbounded.
+/// (grid sizes are positive 32-bit integers), promises about the launch, loop bounds, and comparisons promised by
+/// tile.assume. An assumption bounds a value if both are in one block, so that the promise is made whenever the value
+/// exists. Arithmetic wraps: a sum that may overflow its width is unbounded.
 class RangeAnalysis : public StructuredForward<RangeAnalysis, mlir::ConstantIntRanges> {
 public:
-  /// `root`: a function or anything that holds functions.
+  /// `root`: a function or anything that contains functions.
   explicit RangeAnalysis(mlir::Operation *root, std::optional<LaunchBounds> launch = std::nullopt);
 
-  /// True when add, sub, mul or shl of signed operands (the ops of offset arithmetic) may leave its width; true for
-  /// every other op, of which nothing is known.
+  /// True if add, sub, mul or shl of signed operands (the ops of offset arithmetic) may overflow; also true for every
+  /// other op, about which nothing is known.
   bool mayOverflowSigned(mlir::Operation *op) const;
   /// The value every element has, if known.
   std::optional<llvm::APInt> constant(mlir::Value value) const;

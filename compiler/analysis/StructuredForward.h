@@ -1,9 +1,9 @@
 // A forward dataflow walk over structured control flow (scf.for, scf.if, scf.while), the only kind tile IR has.
 //
 // Every op is visited in program order with the facts of its operands known; loops are repeated from the facts of their
-// initial values until the loop-carried facts stop changing (so the facts left behind hold on every iteration). A
-// dataflow solver would bring liveness and constant propagation along, which tile IR has no use for, at several times
-// the compile time.
+// initial values until the loop-carried facts stop changing (so the resulting facts hold on every iteration). MLIR's
+// dataflow solver would add liveness and constant propagation, which tile IR has no use for, at several times the
+// compile time.
 #pragma once
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -19,8 +19,8 @@ namespace kiln {
 ///   Fact inductionVariable(scf::ForOp);
 ///   std::optional<Fact> loopCarried(scf::ForOp, unsigned); an invariant known without iterating
 ///   void transfer(Operation *);                            calls set() for the results of a plain op
-/// Facts hold for the IR as it was when run() ended: values made later answer pessimistically, and an analysis must not
-/// outlive the erasure of values it is still asked about.
+/// Facts hold for the IR as it was when run() ended. Values created later get pessimistic answers, and an analysis must
+/// not be asked about erased values.
 template <typename Derived, typename Fact> class StructuredForward {
 public:
   const Fact &get(mlir::Value value) const {
@@ -31,7 +31,7 @@ public:
   }
 
 protected:
-  /// Changes of a loop-carried fact seen before it is given up as unknown.
+  /// How many times a loop-carried fact may change before it is given up as unknown.
   static constexpr unsigned kPatience = 3;
 
   void run(mlir::Operation *root) {
@@ -71,7 +71,7 @@ private:
     if (auto ifOp = mlir::dyn_cast<mlir::scf::IfOp>(op))
       return visitIf(ifOp);
     self().transfer(op);
-    // Combine regions and anything else with a body: their arguments are anything.
+    // Combine regions and anything else with a body: nothing is known about their arguments.
     for (mlir::Region &region : op->getRegions())
       for (mlir::Block &block : region) {
         for (mlir::BlockArgument argument : block.getArguments())
@@ -80,7 +80,7 @@ private:
       }
   }
 
-  /// Weakens the fact of `carried` by that of `incoming`; true when it changed.
+  /// Weakens the fact of `carried` by that of `incoming`; true if it changed.
   bool weaken(mlir::Value carried, mlir::Value incoming, unsigned round) {
     Fact next = self().join(carried, get(carried), get(incoming));
     if (next == get(carried))

@@ -1,4 +1,4 @@
-// The interpreter of index arithmetic: a slice of the kernel, found first, then run op by op.
+// The interpreter of index arithmetic: first finds a slice of the kernel, then runs it op by op.
 #include "compiler/explain/Indices.h"
 #include "dialects/kgpu/KgpuOps.h"
 #include "dialects/tile/TileOps.h"
@@ -37,7 +37,7 @@ static SmallVector<int64_t, 3> shapeOf(Type type) {
 
 static bool isIndexing(Type type) { return isa<IntegerType, IndexType, tile::PtrType>(getElementTypeOrSelf(type)); }
 
-/// As `type` holds it: sign-extended from its width, truth values as 0 and 1.
+/// The value as `type` represents it: sign-extended from its width, booleans as 0 and 1.
 static int64_t wrapped(int64_t value, Type type) {
   auto integer = dyn_cast<IntegerType>(getElementTypeOrSelf(type));
   if (!integer || integer.getWidth() >= 64)
@@ -86,7 +86,7 @@ void Indices::findNeeded() {
       for (Value operand : op->getOperands())
         need(operand);
     } else if (!isMemoryEffectFree(op) && op->getNumRegions() == 0) {
-      // Addresses, masks and offsets; the data that is written is none of these.
+      // Addresses, masks and offsets, but not the data that is written.
       for (OpOperand &operand : op->getOpOperands()) {
         if (auto store = dyn_cast<tile::StoreOp>(op); store && operand.get() == store.getValue())
           continue;
@@ -108,7 +108,7 @@ void Indices::findNeeded() {
           need(loop.getTiedLoopYieldedValue(argument)->get());
         }
       } else if (auto loop = dyn_cast<scf::WhileOp>(parent)) {
-        // What any of its values follows from: loops without a count are rare and small.
+        // Everything that its values depend on: uncounted loops are rare and small.
         for (Value init : loop.getInits())
           need(init);
         for (Value passed : loop.getConditionOp().getArgs())
@@ -166,7 +166,7 @@ void Indices::run(std::array<int64_t, 3> which, int64_t turns, function_ref<void
 }
 
 void Indices::copy(ValueRange from, ValueRange to) {
-  // All at once: a loop may swap what it carries.
+  // All at once: a loop may swap the values it carries.
   SmallVector<Known> taken;
   for (Value value : from)
     taken.push_back(get(value));
@@ -201,7 +201,7 @@ void Indices::runFor(scf::ForOp loop, const Turn &turn) {
   std::optional<int64_t> lower = number(loop.getLowerBound()), upper = number(loop.getUpperBound()),
                          step = number(loop.getStep());
   if (!lower || !upper || !step || *step <= 0) {
-    // One turn stands for all; what the loop carries is not known behind it.
+    // One iteration stands for all; loop-carried values are unknown after the loop.
     seen.turns += turn.weight;
     seen.estimated = true;
     values[loop.getInductionVar()] = nullptr;
@@ -217,7 +217,7 @@ void Indices::runFor(scf::ForOp loop, const Turn &turn) {
   bool carries = llvm::any_of(loop.getRegionIterArgs(), [&](BlockArgument value) { return needed.contains(value); });
   int64_t ran = std::min(count, mostTurns);
   for (int64_t i = 0; i < ran; ++i) {
-    // Of what carries nothing, turns from the first to the last.
+    // If the loop carries nothing, sample iterations from the first to the last.
     int64_t which = carries || ran < 2 ? i : i * (count - 1) / (ran - 1);
     Numbers index;
     index.elements = {*lower + which * *step};
@@ -277,7 +277,7 @@ void Indices::runIf(scf::IfOp branch, const Turn &turn) {
 
 namespace {
 
-/// One element of the result from one of each operand; std::nullopt where that is undefined (a division by zero).
+/// One element of the result from one element of each operand; std::nullopt if undefined (a division by zero).
 std::optional<int64_t> apply(Operation &op, ArrayRef<int64_t> in) {
   using Result = std::optional<int64_t>;
   Type type = op.getOperand(0).getType();
@@ -345,7 +345,7 @@ std::optional<int64_t> apply(Operation &op, ArrayRef<int64_t> in) {
       .Default([](Operation *) -> Result { return std::nullopt; });
 }
 
-/// The element of the source that element `index` of the result is, by coordinates.
+/// Gathers result elements: `map` gives the source position for the coordinates of a result element.
 template <typename Map> std::vector<int64_t> gathered(const Numbers &source, ArrayRef<int64_t> shape, Map map) {
   int64_t size = 1;
   for (int64_t side : shape)
@@ -388,7 +388,7 @@ Known Indices::evaluate(Operation &op) {
     return std::make_shared<Numbers>(Numbers{{}, {program[unsigned(id.getAxis())]}});
   if (auto count = dyn_cast<tile::NumProgramsOp>(op))
     return std::make_shared<Numbers>(Numbers{{}, {launch.grid[unsigned(count.getAxis())]}});
-  // A block of a persistent grid walks program instances in turn; here each has a block of its own.
+  // A block of a persistent grid runs several program instances; here each instance has a block of its own.
   if (isa<kgpu::FirstProgramOp>(op))
     return std::make_shared<Numbers>(
         Numbers{{}, {program[0] + launch.grid[0] * (program[1] + launch.grid[1] * program[2])}});
@@ -409,7 +409,7 @@ Known Indices::evaluate(Operation &op) {
   if (in.empty())
     return nullptr;
 
-  // Ops that move elements. What is the same everywhere stays so.
+  // Ops that move elements. Uniform tiles stay uniform.
   const Numbers &source = *in[0];
   if (isa<tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::TransOp, tile::UnsplatOp,
           kgpu::ConvertOp, kgpu::KeepOp>(op)) {
@@ -434,12 +434,12 @@ Known Indices::evaluate(Operation &op) {
         return place;
       });
     } else {
-      result.elements = source.elements; // the same row-major elements
+      result.elements = source.elements; // the same elements in row-major order
     }
     return std::make_shared<Numbers>(std::move(result));
   }
 
-  // Element by element.
+  // Elementwise.
   bool uniform = llvm::all_of(in, [](const Known &operand) { return operand->uniform(); });
   int64_t size = uniform ? 1 : result.size();
   result.elements.reserve(size);

@@ -1,4 +1,4 @@
-// Reads layouts and accesses off kgpu IR, and adds up what one warp's access costs.
+// Reads layouts and accesses from kgpu IR, and computes what one warp's accesses cost.
 #include "compiler/explain/Placement.h"
 #include "compiler/analysis/Grouping.h"
 #include "compiler/explain/Work.h"
@@ -18,7 +18,7 @@ using layout::Layout;
 using layout::Point;
 
 static constexpr int64_t kLanes = 32;
-// Of a drawing.
+// Size limits of a drawing.
 static constexpr int64_t kRows = 32, kColumns = 64;
 
 static std::string textOf(Type type) {
@@ -27,7 +27,7 @@ static std::string textOf(Type type) {
   return text;
 }
 
-/// The name of the role an op is in; empty outside of roles.
+/// The name of the role that contains an op; empty outside roles.
 static std::string roleOf(Operation *op) {
   for (Region *region = op->getParentRegion(); region; region = region->getParentRegion())
     if (auto roles = dyn_cast_or_null<kgpu::RolesOp>(region->getParentOp()))
@@ -59,7 +59,7 @@ static int64_t linear(const layout::Index &index, ArrayRef<int64_t> shape) {
 // Drawings
 //===----------------------------------------------------------------------===//
 
-/// Who holds the elements of the first rows and columns: rows of [warp, lane, register].
+/// Which thread holds each element of the first rows and columns: rows of [warp, lane, register].
 static llvm::json::Array drawn(const Layout &layout) {
   ArrayRef<int64_t> shape = layout.shape();
   unsigned rank = layout.rank();
@@ -99,10 +99,10 @@ static llvm::json::Array drawn(const Layout &layout) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// What the first warp's access of a whole tile costs.
+/// The cost of the first warp's access to a whole tile.
 struct Sectors {
   int64_t bits = 0, instructions = 0;
-  std::optional<int64_t> moved, ideal; ///< sectors; nothing where an address is not known
+  std::optional<int64_t> moved, ideal; ///< sectors; nothing if an address is unknown
 };
 } // namespace
 
@@ -223,7 +223,7 @@ llvm::json::Object explain::describePlacement(func::FuncOp kernel, const Launch 
     }
   });
 
-  // Accesses as the program instance in the middle of the grid makes them, in the first turn of each loop.
+  // Accesses of the program instance in the middle of the grid, in the first iteration of each loop.
   Indices indices(kernel, launch);
   llvm::DenseSet<Operation *> seen;
   std::array<int64_t, 3> middle;

@@ -1,13 +1,13 @@
-// Where a compiled kernel keeps its tiles and how it reaches memory: layouts by source line, accesses of a warp to
-// global memory and what they cost in sectors, exchanges through shared memory, products, roles and channels. From kgpu
-// IR (stage kgpu).
+// Where a compiled kernel keeps its tiles and how it accesses memory: layouts by source line, accesses of a warp to
+// global memory and their cost in sectors, exchanges through shared memory, products, roles and channels. Computed from
+// kgpu IR (stage kgpu).
 #pragma once
 #include "compiler/explain/Indices.h"
 #include "llvm/Support/JSON.h"
 
 namespace kiln::explain {
 
-/// Bytes that global memory moves at least: what an access of a warp is counted in.
+/// The smallest unit of global memory traffic, in bytes; a warp's access is counted in these.
 constexpr int64_t kSectorBytes = 32;
 
 /// {"layouts": [{"name": text of the layout, "shape", "registers": of a thread, "threads", "owners": the first 32 x 64

@@ -38,7 +38,7 @@ namespace {
 
 struct Array {
   double read = 0, written = 0;
-  int64_t first = INT64_MAX, last = INT64_MIN; ///< bytes behind the argument's start
+  int64_t first = INT64_MAX, last = INT64_MIN; ///< bytes from the argument's start
 };
 
 struct AccessCount {
@@ -48,7 +48,7 @@ struct AccessCount {
   bool estimated = false;
 };
 
-/// Bytes one execution moves, and between which addresses of which arguments.
+/// Bytes that one execution moves.
 struct Moved {
   double bytes = 0;
   bool estimated = false;
@@ -168,7 +168,7 @@ void Counter::visit(Operation *op, const Indices::Turn &turn) {
   if (!isMemoryEffectFree(op) && llvm::any_of(op->getOperandTypes(), [](Type type) {
         return isa<tile::DescType, tile::PtrType>(getElementTypeOrSelf(type));
       })) {
-    // Another way to reach memory: what it moves is not known here, but that it does is said.
+    // Another way to access memory: the number of bytes is unknown, but the access is recorded.
     return access(op, "other", turn, true, true, {0, true});
   }
 
@@ -202,7 +202,7 @@ void Counter::visit(Operation *op, const Indices::Turn &turn) {
 // The sample
 //===----------------------------------------------------------------------===//
 
-/// Up to `most` of `count` numbers, the first and the last among them, evenly spread.
+/// Up to `most` of `count` numbers, evenly spread, including the first and the last.
 static SmallVector<int64_t> spread(int64_t count, int64_t most) {
   SmallVector<int64_t> numbers;
   int64_t taken = std::min(count, most);

@@ -1,5 +1,6 @@
-// What a launch of a kernel asks of the machine: bytes from and to each array, operations by kind, turns of loops. From
-// tile IR behind the tile passes (stage opt), so that it is the program's own work and not what a target makes of it.
+// What a launch of a kernel demands of the machine: bytes from and to each array, operations by kind, loop iterations.
+// Computed from tile IR after the tile passes (stage opt), so that it is the program's own work, independent of what a
+// target makes of it.
 #pragma once
 #include "compiler/explain/Indices.h"
 #include "llvm/Support/JSON.h"
@@ -7,8 +8,8 @@
 namespace kiln::explain {
 
 struct Effort {
-  int64_t programs = 128; ///< program instances that are run; each stands for its share of the grid
-  int64_t turns = 64;     ///< of each loop
+  int64_t programs = 128; ///< program instances to run; each stands for its share of the grid
+  int64_t turns = 64;     ///< iterations of each loop
 };
 
 /// {"programs": in the grid, "sampled": run, "estimated": a condition or an address was not known,

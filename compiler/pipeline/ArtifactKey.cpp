@@ -23,7 +23,7 @@ std::vector<artifact::KeyField> kiln::artifactFields(llvm::StringRef ir, Stage f
   auto add = [&](llvm::StringRef name, const std::string &value) {
     fields.push_back(artifact::makeField(name, value));
   };
-  // By name and all of them: a new option does not compile here before somebody has decided whether it decides code.
+  // Named, and all of them: a new option does not compile here until somebody has decided whether it affects the code.
   const auto &[check, enableFpFusion, lineInfo, numWarps, cluster, maxRegisters, pdl, singleWave, streaming, schedule,
                stages, consumers, byWarps, describePointers, ptxVersion, ptxas, ptxasVersion, libdevice] =
       options.pipeline;
@@ -31,7 +31,7 @@ std::vector<artifact::KeyField> kiln::artifactFields(llvm::StringRef ir, Stage f
   add("stage", stageInfo(from).name.str());
   std::optional<Target> row = lookupTarget(options.target);
   add("target", row ? print(targetJSON(*row)) : options.target);
-  // Every option of the pipeline but where tools lie.
+  // Every option of the pipeline except tool paths.
   add("options", print(json::Object{{"check", check},
                                     {"enable_fp_fusion", enableFpFusion},
                                     {"line_info", lineInfo},
@@ -48,7 +48,7 @@ std::vector<artifact::KeyField> kiln::artifactFields(llvm::StringRef ir, Stage f
                                     {"describe_pointers", describePointers},
                                     {"ptx_version", ptxVersion}}));
   add("launch options", print(json::Object(options.recorded)));
-  // How it is called follows from target, options and Kiln's build.
+  // Its command line follows from the target, the options and Kiln's build.
   add("assembler", ptxas.empty() ? "none" : "ptxas " + ptxasVersion);
   add("libdevice", digestOfFile(libdevice));
   add("metadata", std::to_string(KILN_ABI_VERSION));

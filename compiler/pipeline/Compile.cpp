@@ -1,4 +1,4 @@
-// Runs the stages one after the other; see Compile.h. Passes live in Pipeline.cpp, code generation in compiler/codegen.
+// Runs the stages in order; see Compile.h. Passes are in Pipeline.cpp, code generation in compiler/codegen.
 #include "compiler/pipeline/Compile.h"
 #include "compiler/codegen/Codegen.h"
 #include "compiler/codegen/FatalError.h"
@@ -36,14 +36,14 @@ const kiln::Diagnostic *CompileResult::userError() const {
 static std::string printModule(ModuleOp module) {
   std::string text;
   llvm::raw_string_ostream stream(text);
-  // With locations: a dumped file that is fed back still knows the user's lines.
+  // With locations: a dumped file that is fed back keeps the user's lines.
   module.print(stream, OpPrintingFlags().enableDebugInfo(true, /*prettyForm=*/false));
   stream << "\n";
   return text;
 }
 
-// Bytes that a thread may store and load beyond its registers where products stream: some of what says where a program
-// is waits in memory until its end.
+// Spilled bytes per thread that are tolerated with the schedule `streams`: some of a program's position stays in memory
+// until its end.
 static constexpr int64_t kStreamsSpill = 64;
 
 namespace {
@@ -52,22 +52,22 @@ class Compilation {
 public:
   Compilation(const CompileOptions &options, CompileResult &result) : options(options), result(result) {}
 
-  /// Takes the stages of MLIR and goes on to the rest.
+  /// Runs the MLIR stages and continues with the rest.
   void runModule(ModuleOp module, Stage from);
   void runLLVM(StringRef text);
   void runAssembly(StringRef text);
-  /// The compiler chose a schedule itself.
+  /// The compiler chose the schedule itself.
   bool isChosen() const { return chosen; }
-  /// Products of groups of warps would run one after the other, and nobody asked for a schedule by name.
+  /// ptxas would serialize warp-group products, and no schedule was requested by name.
   bool isSerialized() const { return serialized; }
   /// Bytes that a thread spills.
   int64_t spilt() const { return spiltBytes; }
-  /// Slots of the schedule with which the kernel did not fit shared memory; 0: it had none, or fits.
+  /// Slots of the schedule with which the kernel did not fit shared memory; 0: no schedule, or it fits.
   int64_t slotsTooMany() const { return tooMany; }
 
 private:
   using Build = void (*)(OpPassManager &, const PipelineOptions &);
-  /// Whether somebody has cancelled the compile, which is a failure then.
+  /// Whether the compile has been cancelled, which counts as a failure.
   bool isCancelled(Stage stage);
   bool chooseTarget(ModuleOp module);
   bool chooseTarget(const artifact::Metadata &metadata);
@@ -79,7 +79,7 @@ private:
   void finishAssembly(std::string ptx);
   bool finishObject(std::string object);
   bool linkLibrary(codegen::Unit &unit);
-  /// Writes the dump, and says whether this was the last stage asked for.
+  /// Writes the dump, and returns whether this was the last requested stage.
   bool reached(Stage stage, llvm::function_ref<std::string()> text);
   void dump(StringRef extension, StringRef bytes);
 
@@ -112,7 +112,7 @@ private:
   Target target;
   std::string name = "module"; // of the kernel, for file names
   bool chosen = false, free = false, serialized = false;
-  std::string schedule; ///< asked for by name; empty: none
+  std::string schedule; ///< requested by name; empty: none
   UserAssembly assembly;
   int64_t spiltBytes = 0, tooMany = 0;
   unsigned serial = 0;
@@ -185,7 +185,6 @@ bool Compilation::chooseSchedule(ModuleOp module) {
   return true;
 }
 
-// What the launch chose becomes part of the module, so that a dumped file says all there is to say.
 static bool multipliesInLoop(ModuleOp module) {
   WalkResult found = module.walk([](tile::DotOp dot) {
     return dot->getParentOfType<scf::ForOp>() ? WalkResult::interrupt() : WalkResult::advance();
@@ -193,6 +192,7 @@ static bool multipliesInLoop(ModuleOp module) {
   return found.wasInterrupted();
 }
 
+// Records the launch's choices on the module, so that a dumped file is self-contained.
 bool Compilation::chooseLaunch(ModuleOp module) {
   Builder b(module.getContext());
   const PipelineOptions &asked = options.pipeline;
@@ -247,14 +247,14 @@ bool Compilation::chooseLaunch(ModuleOp module) {
     module->setAttr(kgpu::kStagesAttrName, b.getI32IntegerAttr(*stages));
   if (*consumers)
     module->setAttr(kgpu::kConsumersAttrName, b.getI32IntegerAttr(*consumers));
-  // A hint about time only: without the instructions the grids run one after the other.
+  // Only affects timing: without the instructions the grids run one after the other.
   if (asked.pdl && target.has(Feature::Pdl))
     module->setAttr(kgpu::kPdlAttrName, b.getUnitAttr());
   if (asked.singleWave)
     module->setAttr(kgpu::kSingleWaveAttrName, b.getUnitAttr());
   if (asked.streaming)
     module->setAttr(kgpu::kStreamingAttrName, b.getUnitAttr());
-  // Code that takes counts for bounded is refused others: only where that is worth it.
+  // Code that relies on bounded counts is refused for other launches, so this is done only where it is worth that.
   if (asked.describePointers && multipliesInLoop(module))
     module->setAttr(kgpu::kDescribePointersAttrName, b.getUnitAttr());
   auto version = settle(kgpu::kPtxVersionAttrName, "the PTX version", 0, asked.ptxVersion);
@@ -270,8 +270,8 @@ bool Compilation::chooseLaunch(ModuleOp module) {
   return true;
 }
 
-// LLVM IR and assembly belong to the target they were made for, which their metadata describes in full; a different
-// one is refused, not silently mixed.
+// LLVM IR and assembly belong to the target they were made for, which their metadata describes in full; a different one
+// is refused rather than silently mixed.
 bool Compilation::chooseTarget(const artifact::Metadata &metadata) {
   std::optional<Target> made = targetFromJSON(metadata.target);
   if (!made) {
@@ -302,7 +302,7 @@ void Compilation::dump(StringRef extension, StringRef bytes) {
   llvm::raw_fd_ostream stream(path, code);
   if (!code) {
     stream << bytes;
-    // What is still in the buffer may be what does not fit; left to the destructor that would end the process.
+    // The buffer may hold exactly the part that does not fit; left to the destructor, that error would end the process.
     stream.close();
   }
   if (!code)
@@ -341,7 +341,7 @@ bool Compilation::runPasses(ModuleOp module, Stage stage, StringRef what, Build 
   if (isCancelled(stage))
     return false;
   MLIRContext *context = module.getContext();
-  // The untouched input, to run again up to the pass that failed.
+  // The unmodified input, for rerunning up to the pass that failed.
   OwningOpRef<ModuleOp> input = module.clone();
   PassManager passes(context, ModuleOp::getOperationName());
   passes.enableVerifier(options.verifyEach);
@@ -352,7 +352,7 @@ bool Compilation::runPasses(ModuleOp module, Stage stage, StringRef what, Build 
   {
     Timer timer(result, what);
     ok = succeeded(passes.run(module));
-    // Without verification after each pass there is still one after each stage.
+    // Without verification after each pass, still verify after each stage.
     if (ok && !options.verifyEach)
       ok = succeeded(verify(module));
   }
@@ -395,7 +395,7 @@ static int64_t sharedBytesOf(ModuleOp module) {
   return bytes;
 }
 
-/// Most slots that a channel of the kernel has; 0: it has none.
+/// The largest number of slots of any channel of the kernel; 0 if there is none.
 static int64_t slotsOf(ModuleOp module) {
   int64_t slots = 0;
   module.walk(
@@ -433,7 +433,7 @@ void Compilation::runModule(ModuleOp module, Stage from) {
     });
     free = from < Stage::Lowered && (!asked || asked.getValue() == "auto");
     chosen = free && channels.wasInterrupted();
-    // Planned by now; the kernel itself does not survive the next step.
+    // Already planned; the kernel itself does not survive the next step.
     int64_t sharedBytes = sharedBytesOf(module);
     if (!runPasses(module, Stage::LLVM, "thread", buildThreadPipeline))
       return;
@@ -522,7 +522,7 @@ void Compilation::generate(codegen::Unit unit, bool optimize) {
       return;
     return finishAssembly(std::move(*text));
   }
-  // Assembly and object are two runs of the code generator: the first only if somebody looks at it.
+  // Assembly and object are two runs of the code generator: emit assembly only if somebody looks at it.
   if (options.to == Stage::Asm || !options.dumpDirectory.empty()) {
     Timer timer(result, "asm");
     llvm::Expected<std::string> text =
@@ -547,15 +547,15 @@ void Compilation::finishAssembly(std::string ptx) {
     return;
   }
   llvm::Expected<codegen::Cubin> cubin = codegen::Cubin();
-  // As the text was made, wherever this compile started.
+  // With the options that the text was made with, whichever stage this compile started from.
   const llvm::json::Object *made = result.metadata.extra.getObject("options");
   bool lineInfo = made && made->getBoolean("line_info").value_or(false);
   {
     Timer timer(result, "ptxas");
     const std::atomic<bool> *cancelled = options.cancelled.get();
     cubin = codegen::assemblePtx(ptx, target, options.pipeline.ptxas, lineInfo, cancelled);
-    // ptxas spills for the sake of more blocks per processor; one that says how many it wants gets all registers. Where
-    // it had them all there are none to win, and a large kernel takes seconds.
+    // ptxas spills to fit more blocks on a processor; with an explicit block count of one it gets all registers. If it
+    // already used them all there is nothing to gain, and a large kernel takes seconds.
     if (cubin && (cubin->spills() || !cubin->changes.empty()) && !cuda.maxRegisters &&
         cubin->registers < target.gpu.maxRegisters) {
       auto roomy =
@@ -576,7 +576,7 @@ void Compilation::finishAssembly(std::string ptx) {
     else
       fail(Stage::Object, cubin.takeError());
     if (failed(reportRefused(assembly, ptx, result.failure->message))) {
-      result.failure.reset(); // the user's, who is told where
+      result.failure.reset(); // the user's fault; the error names the source line
       return;
     }
     if (result.failure->kind == Failure::Kind::Input)
@@ -588,7 +588,7 @@ void Compilation::finishAssembly(std::string ptx) {
     return;
   }
   spiltBytes = std::max(cubin->spillStores, cubin->spillLoads);
-  // Registers of roles are given out so that none spills; a schedule that does has been chosen wrongly for its tile.
+  // Registers are divided among roles so that none spills; if one does, the schedule was a wrong choice for its tile.
   if (cuda.roles && cubin->spills() > (schedule == "streams" ? kStreamsSpill : 0))
     return fail(Stage::Object,
                 {"bytes per thread beyond the registers of its role", std::max(cubin->spillStores, cubin->spillLoads),
@@ -601,7 +601,7 @@ void Compilation::finishAssembly(std::string ptx) {
   finishObject(std::move(cubin->bytes));
 }
 
-// Device code is closed: what it calls is in the device library, found by the user's toolkit, or nowhere.
+// Device code links nothing but the device library from the user's toolkit.
 bool Compilation::linkLibrary(codegen::Unit &unit) {
   std::vector<std::string> missing = codegen::missingFunctions(unit);
   if (missing.empty())
@@ -674,7 +674,7 @@ struct Attempt {
   bool chosen = false, serialized = false;
   int64_t spilt = 0, slotsTooMany = 0;
 
-  /// Registers are what it lacks.
+  /// It lacks registers.
   bool isShort() const { return spilt > 0 || serialized; }
 };
 } // namespace
@@ -695,7 +695,7 @@ static Attempt compileOnce(Program &program, Stage from, const CompileOptions &o
   return attempt;
 }
 
-/// Slots with which making a kernel fit begins: no schedule chooses more.
+/// The first slot count to try when making a kernel fit: no schedule chooses more.
 static constexpr int64_t kMostSlots = 8;
 
 static void addRemark(CompileResult &result, std::string message) {
@@ -705,9 +705,9 @@ static void addRemark(CompileResult &result, std::string message) {
   result.diagnostics.push_back(std::move(remark));
 }
 
-/// Slots are chosen before the layouts say what they exchange beside them. A kernel that then does not fit is made with
-/// one slot less at a time, and where two are too many with products where they stand; `options` become what it was
-/// made with. Where nothing fits, the first failure stands.
+/// Slots are chosen before layouts determine the exchanges next to them. A kernel that then does not fit is compiled
+/// with one slot fewer at a time, and if even two do not fit, with products left in place; `options` become those it
+/// was compiled with. If nothing fits, the first failure is reported.
 static Attempt compileToFit(Program &program, Stage from, CompileOptions &options) {
   Attempt first = compileOnce(program, from, options);
   bool mayDrop = options.pipeline.schedule.empty() || options.pipeline.schedule == "auto";
@@ -739,10 +739,10 @@ CompileResult kiln::compile(Program &program, Stage from, const CompileOptions &
   std::lock_guard<std::mutex> lock(program.getMutex());
   CompileOptions simpler = options;
   Attempt best = compileToFit(program, from, simpler);
-  // A schedule that nobody asked for and that is out of registers: the next simpler one, if it needs fewer.
+  // A schedule chosen by the compiler that is short of registers: try the next simpler one, if it needs fewer.
   bool again = best.chosen && best.isShort();
   for (const char *schedule : {"simple", "none"}) {
-    // Without roles it was `simple`.
+    // A successful compile without roles already used `simple`.
     if (!again || !best.isShort() || (best.chosen && best.result.succeeded() && schedule == StringRef("simple")))
       continue;
     simpler.pipeline.schedule = schedule;

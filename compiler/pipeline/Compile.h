@@ -1,5 +1,5 @@
-// One compile: from a module or a file of any stage to any later stage. Nothing is printed, nothing thrown; what went
-// wrong comes back as data, in the three kinds that are never mixed.
+// One compile: from a module or a file of any stage to any later stage. Nothing is printed, nothing thrown; failures
+// are returned as data, in three kinds that are never mixed.
 #pragma once
 #include "compiler/pipeline/Diagnostics.h"
 #include "compiler/pipeline/Pipeline.h"
@@ -16,26 +16,26 @@
 namespace kiln {
 
 struct CompileOptions {
-  /// Row of the target table. Empty: what the module says, else the host.
+  /// Row of the target table. Empty: the module's target, or else the host.
   std::string target;
   Stage to = Stage::Object;
-  /// The same as the user wrote it, to refuse a stage of another kind of target; may be empty.
+  /// The stage as the user wrote it, for refusing a stage of another kind of target; may be empty.
   std::string toName;
   PipelineOptions pipeline;
   bool verifyEach = false;
   std::string dumpDirectory;  ///< one numbered file per stage, if not empty
   std::string crashDirectory; ///< where an internal failure saves IR, if not empty
-  /// Set from outside to end the compile early; what it gives back then means nothing.
+  /// Set from outside to end the compile early; the result is then meaningless.
   std::shared_ptr<std::atomic<bool>> cancelled;
-  llvm::json::Object recorded; ///< options of the launch that the compiler only records in the metadata
+  llvm::json::Object recorded; ///< launch options that the compiler only records in the metadata
 };
 
-/// A failure that is not the user's program.
+/// A failure other than a mistake in the user's program.
 struct Failure {
   enum class Kind {
-    Input,    ///< the given text, file, target name: whoever called is wrong
-    Resource, ///< nobody is wrong, but the machine lacks something
-    Internal, ///< we are wrong
+    Input,    ///< the given text, file or target name is invalid: the caller's mistake
+    Resource, ///< nobody's mistake, but the machine lacks something
+    Internal, ///< our mistake
   };
   Failure(Kind kind, std::string message, llvm::StringRef stage = "")
       : kind(kind), message(std::move(message)), stage(stage) {}
@@ -43,21 +43,21 @@ struct Failure {
   Kind kind;
   std::string message;
   std::string stage;                                    ///< the stage being made
-  std::string pass;                                     ///< its pass, if it was one
-  std::string irPath;                                   ///< the IR before that pass, saved
-  std::string reproduce;                                ///< the command that fails in the same way
+  std::string pass;                                     ///< the pass that failed, if it was one
+  std::string irPath;                                   ///< the saved IR from before that pass
+  std::string reproduce;                                ///< a command that fails in the same way
   std::optional<OutOfResource> resource = std::nullopt; ///< exactly for Kind::Resource
 };
 
 struct CompileResult {
   /// Text or bytes of stage `to`; meaningless unless succeeded().
   std::string output;
-  TargetKind kind = TargetKind::Cpu;                   ///< of the target that was compiled for
+  TargetKind kind = TargetKind::Cpu;                   ///< the kind of the target compiled for
   artifact::Metadata metadata;                         ///< from the lowered stage on
   std::vector<std::pair<std::string, double>> timings; ///< stage, milliseconds
   std::vector<Diagnostic> diagnostics;
   std::optional<Failure> failure;
-  /// What the code was made with: options that were asked for, but for a schedule that was chosen and did not fit.
+  /// The options the code was compiled with: as requested, unless a schedule that the compiler chose did not fit.
   std::optional<PipelineOptions> fitted;
 
   bool succeeded() const;
@@ -65,7 +65,7 @@ struct CompileResult {
   const Diagnostic *userError() const;
 };
 
-/// Compiles `program`, a module of stage `from` (tile, opt or lowered). The program itself stays as it is.
+/// Compiles `program`, a module of stage `from` (tile, opt or lowered). Does not modify the program.
 CompileResult compile(Program &program, Stage from, const CompileOptions &options);
 /// The same from the text of any stage but the last.
 CompileResult compileText(llvm::StringRef text, Stage from, const CompileOptions &options);

@@ -1,4 +1,4 @@
-// MLIR diagnostics and locations -> the compiler's own, free of any context.
+// Converts MLIR diagnostics and locations to the compiler's own, which refer to no context.
 #include "compiler/pipeline/Diagnostics.h"
 #include "mlir/IR/Location.h"
 #include "llvm/Support/raw_ostream.h"

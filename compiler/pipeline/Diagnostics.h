@@ -1,8 +1,8 @@
-// What a compile has to say, as data: severity, sentence, source frames. Nothing is printed.
+// The messages of a compile as data: severity, sentence, source frames. Nothing is printed.
 //
-// Whose fault an error is follows from how it was raised. A user's mistake is `op.emitError("expected X (because Y),
-// got Z")` at a source position. Everything else that ends a pass is ours: a verifier or emitOpError message (they
-// begin with the op's name), "failed to legalize ...", a pass that fails without a word.
+// How an error was raised determines whose fault it is. A user's mistake is `op.emitError("expected X (because Y), got
+// Z")` at a source position. Any other error that ends a pass is ours: a verifier or emitOpError message (these begin
+// with the op's name), "failed to legalize ...", a pass that fails without a message.
 #pragma once
 #include "compiler/target/Resource.h"
 #include "mlir/IR/Diagnostics.h"
@@ -15,10 +15,10 @@ namespace kiln {
 struct Frame {
   std::string file;
   unsigned line = 0, column = 0, endLine = 0, endColumn = 0;
-  std::string function; ///< the function the position is in, if known
+  std::string function; ///< the enclosing function, if known
 };
 
-/// The chain of positions of `loc`, innermost first: the place itself, then the call that led there, and so on.
+/// The chain of positions of `loc`, innermost first: the position itself, then the call that led there, and so on.
 std::vector<Frame> sourceFrames(mlir::Location loc);
 
 struct Diagnostic {
@@ -27,7 +27,7 @@ struct Diagnostic {
   std::string message;
   std::vector<Frame> frames;
   std::vector<Diagnostic> notes;
-  /// Set where the program is right but does not fit the machine.
+  /// Set if the program is correct but does not fit the machine.
   std::optional<OutOfResource> resource;
 
   /// An error in the user's program, see above.

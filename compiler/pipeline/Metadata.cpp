@@ -36,7 +36,7 @@ static json::Value toJSON(Attribute attr) {
       object[entry.getName().getValue()] = toJSON(entry.getValue());
     return object;
   }
-  return nullptr; // Refused by the schema when parsed.
+  return nullptr; // the schema check refuses it
 }
 
 bool kiln::collectMetadata(ModuleOp module, const Target &target, const CompileOptions &options,
@@ -77,7 +77,7 @@ bool kiln::collectMetadata(ModuleOp module, const Target &target, const CompileO
     for (StringRef settled :
          {"num_warps", "cluster", "maxnreg", "pdl", "single_wave", "streaming", "describe_pointers"})
       object.getObject("options")->erase(settled);
-    // As the file says, also where a compile goes on from it.
+    // As the module says, even if the compile started from a file.
     for (auto [attr, option] : {std::pair(kgpu::kScheduleAttrName, "schedule"),
                                 {kgpu::kStagesAttrName, "stages"},
                                 {kgpu::kConsumersAttrName, "consumers"}})
@@ -98,7 +98,7 @@ bool kiln::collectMetadata(ModuleOp module, const Target &target, const CompileO
                       {"pdl", module->hasAttr(kgpu::kPdlAttrName)},
                       {"ptx_version", number(kgpu::kPtxVersionAttrName, 0)},
                       {"form", ""}};
-    // What the lowering made of it: threads of roles, hidden parameters.
+    // Results of the lowering: threads of roles, hidden parameters.
     if (auto made = entry->getAttrOfType<DictionaryAttr>("kiln.cuda"))
       for (NamedAttribute fact : made)
         cuda[fact.getName().getValue()] = toJSON(fact.getValue());

@@ -1,5 +1,5 @@
-// Metadata of the artifact: read off the entry function that the CPU lowering leaves, and carried along in the first
-// line of LLVM IR and assembly files, so that a compile can go on from them.
+// Metadata of the artifact: read from the attributes of the entry function, and stored in the first line of LLVM IR and
+// assembly files, so that a compile can start from those.
 #pragma once
 #include "compiler/pipeline/Compile.h"
 #include "compiler/target/TargetText.h"
@@ -11,7 +11,7 @@ namespace kiln {
 bool collectMetadata(mlir::ModuleOp module, const Target &target, const CompileOptions &options,
                      artifact::Metadata &metadata, std::string &error);
 
-/// `text` with the metadata as its first line, a comment that starts with `comment` ("; " or "# ").
+/// `text` with the metadata as its first line, a comment that starts with `comment` ("; ", "# " or "// ").
 std::string withMetadata(llvm::StringRef comment, const artifact::Metadata &metadata, llvm::StringRef text);
 /// The inverse; false if the first line is something else.
 bool metadataOf(llvm::StringRef comment, llvm::StringRef text, artifact::Metadata &metadata, std::string &error);

@@ -1,4 +1,4 @@
-// The list of passes, in order. One line per step, with the reason for its place.
+// The list of passes, in order. One line per step, with the reason for its position.
 #include "compiler/pipeline/Pipeline.h"
 #include "compiler/codegen/Passes.h"
 #include "compiler/conversion/kgpu_to_nvvm/KgpuToNvvm.h"
@@ -19,122 +19,122 @@
 using namespace mlir;
 using namespace kiln;
 
-// Cleaning up: fold, drop what is dead, merge what is equal.
+// Folds, removes dead code, merges equal ops.
 static void addCleanup(OpPassManager &passes) {
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
 }
 
-// The same where loops carry a value for each register of a tile. The pattern that merges carried values compares each
-// with each, again after every change: minutes at a thousand of them. LLVM merges equal phis in no time.
+// The same for loops that carry a value for each register of a tile. The pattern that merges carried values compares
+// all pairs, again after every change: minutes for a thousand of them. LLVM merges equal phis in no time.
 static void addScalarCleanup(OpPassManager &passes) {
-  // The name as the compiler of MLIR spells it; test/compiler/pipeline has a loop that shows when it no longer fits.
+  // The name as the compiler that built MLIR spells it; a loop in test/compiler/pipeline shows if it no longer matches.
   static const std::string slow = "(anonymous namespace)::RemoveDuplicateSuccessorInputUses";
   passes.addPass(createCanonicalizerPass(GreedyRewriteConfig(), slow));
   passes.addPass(createCSEPass());
 }
 
 void kiln::buildTilePipeline(OpPassManager &passes, const PipelineOptions &options) {
-  // Nested jit functions disappear first: every later pass sees one function.
+  // Inline nested jit functions first, so that every later pass sees one function.
   passes.addPass(createInlinerPass());
-  // The inliner folds first: functions whose only call was in a loop that never runs are left over.
+  // The inliner folds first, which leaves functions whose only call was in a loop that never runs.
   passes.addPass(createSymbolDCEPass());
-  // Before anything asks what an op on tiles is: the clean-up then merges what branches repeat.
+  // Before any pass looks at ops on tiles; the clean-up then merges what branches repeat.
   passes.addNestedPass<func::FuncOp>(createExpandMapsPass());
   addCleanup(passes);
-  // On the user's own sums and products, before any pass makes new ones that rely on rounding.
+  // On the user's own sums and products, before any pass creates new ones that rely on rounding.
   if (options.enableFpFusion)
     passes.addPass(createAllowContractionPass());
   OpPassManager &kernel = passes.nest<func::FuncOp>();
-  // One form for accesses to boxes, before anything looks at loads.
+  // One form for accesses to boxes, before any pass looks at loads.
   kernel.addPass(createLowerBlockPointersPass());
-  // On small shapes and with the fewest ops, before unrolling multiplies them.
+  // On small shapes and with few ops, before unrolling multiplies them.
   kernel.addPass(createCombineTilesPass());
   kernel.addPass(createUnrollLoopsPass());
-  // After unrolling: what one iteration repeats is merged by the clean-up, what all repeat leaves the loop.
+  // After unrolling: the clean-up merges what one iteration repeats, and invariants leave the loop.
   kernel.addPass(createHoistInvariantsPass());
   addCleanup(passes);
-  // Last: it reads ranges, and those are tightest when everything known has been folded.
+  // Last: it uses ranges, which are tightest once everything known has been folded.
   passes.addNestedPass<func::FuncOp>(createWidenOffsetsPass());
 }
 
 void kiln::buildCpuPipeline(OpPassManager &passes, const PipelineOptions &options) {
-  // Offsets widened twice over are merged here.
+  // Merges offsets that were widened twice.
   passes.addPass(createCSEPass());
   passes.addNestedPass<func::FuncOp>(createLowerDescReductionsPass());
   passes.addPass(createTileToCpuPass({options.check}));
   addCleanup(passes);
-  // On vectors of the target's width: what the expansion makes is the loop bodies' code.
+  // On vectors of the target's width: the expansion becomes the loop bodies' code.
   passes.addPass(createExpandMathPass());
   passes.addPass(createCSEPass());
-  // Before LLVM sees one: its time grows with the square of a vector.
+  // Before LLVM sees a large vector: its time grows with the square of a vector's size.
   passes.addPass(createVerifyVectorsPass());
 }
 
 void kiln::buildKgpuPipeline(OpPassManager &passes, const PipelineOptions &options) {
-  // Offsets widened twice over are merged here.
+  // Merges offsets that were widened twice.
   passes.addPass(createCSEPass());
-  // Before layouts: a loop is split between roles without moving a tile, and each role is then laid out by itself.
+  // Before layouts: a loop is then split between roles without moving a tile, and each role is laid out separately.
   OpPassManager &scheduled = passes.nest<func::FuncOp>();
-  // What a launch can be asked is known from here on: signs, and with them what lies side by side.
+  // From here on the launch's guarantees are known: signs, and with them what is contiguous.
   scheduled.addPass(createRequireDivisorsPass());
-  // Schedules fetch what is loaded through descriptors; after widening, which leaves no address that wraps.
+  // Schedules fetch what is loaded through descriptors; after widening, so that no address wraps.
   scheduled.addPass(createDescribePointersPass());
   scheduled.addPass(createChooseSchedulePass());
   scheduled.addPass(createMaterializeSchedulePass());
-  // What no schedule has taken.
+  // The reductions that no schedule has taken.
   scheduled.addPass(createLowerDescReductionsPass());
-  // Each role was cloned whole: what it does not use goes, and its scalars fold. From here on nothing canonicalizes:
-  // patterns drop layouts.
+  // Each role was cloned whole: remove what it does not use and fold its scalars. No canonicalization after this, since
+  // its patterns drop layouts.
   addCleanup(passes);
-  // What no schedule has taken; before layouts, which fragments dictate.
+  // The products that no schedule has taken; before layouts, which fragments dictate.
   passes.addPass(createSelectProductsPass({options.byWarps}));
   OpPassManager &kernel = passes.nest<func::FuncOp>();
   kernel.addPass(createAssignLayoutsPass());
-  // As soon as layouts say how many registers a tile takes: everything after this costs time for each.
+  // As soon as layouts say how many registers a tile takes, since everything after this spends time on each register.
   kernel.addPass(createCheckRegistersPass());
   kernel.addPass(createVerifyLayoutsPass());
-  // What these leave to exchange is conversions and reductions.
+  // Leaves only conversions and reductions to exchange.
   kernel.addPass(createLowerSortsPass());
-  // Before reductions are taken apart: one exchange for several.
+  // Before reductions are split up, so that several share one exchange.
   kernel.addPass(createMergeReductionsPass());
-  // While conversions are ops that can move.
+  // While conversions are still ops that can move.
   kernel.addPass(createSinkFactorsPass());
   kernel.addPass(createLowerExchangesPass());
-  // When every exchange of a loop is there to be counted.
+  // Once all exchanges of a loop exist and can be counted.
   kernel.addPass(createAlternateSlotsPass());
   kernel.addPass(createVerifyLayoutsPass());
-  // Two trips of one value to one place are one.
+  // Merges repeated exchanges of one value to one layout.
   kernel.addPass(createCSEPass());
-  // After merging: what is computed twice without a reason is not what waits.
+  // After merging, so that what is computed twice needlessly does not count as a waiting tile.
   kernel.addPass(createRecomputeAfterExchangePass());
-  // On what is read in the end; it moves nothing.
+  // On the final set of reads; moves nothing.
   kernel.addPass(createHintStreamsPass());
-  // When it is known in how many registers a row waits; before barriers, which global memory needs too.
+  // Once it is known how many registers a waiting row takes; before barriers, which global memory needs too.
   kernel.addPass(createHoistReadsPass());
   kernel.addPass(createPlanSharedMemoryPass());
-  // After planning: memory that is used again needs barriers too.
+  // After planning: reused memory needs barriers too.
   kernel.addPass(createInsertBarriersPass());
   kernel.addPass(createVerifyBarriersPass());
-  // On what is lowered, fences included: nothing between a schedule and here is trusted.
+  // On the lowered form, including fences: nothing between a schedule and here is trusted.
   kernel.addPass(createVerifyChannelsPass());
-  // When no op moves any more: these are about what is issued before what.
+  // Once no op moves any more: these depend on the order in which ops are issued.
   kernel.addPass(createOverlapLaunchesPass());
   kernel.addPass(createCloseReadsPass());
 }
 
 void kiln::buildThreadPipeline(OpPassManager &passes, const PipelineOptions &options) {
   passes.addPass(createKgpuToNvvmPass());
-  // One thread's scalars: what many registers compute alike (addresses, masks) is merged.
+  // One thread's scalars: merges what many registers compute alike (addresses, masks).
   addScalarCleanup(passes);
-  // After merging, so that it expands each function once.
+  // After merging, so that each function is expanded once.
   passes.addPass(createExpandMathPass());
   passes.addPass(createCSEPass());
 }
 
 void kiln::buildLLVMPipeline(OpPassManager &passes, const PipelineOptions &options) {
   passes.addPass(createToLLVMPass());
-  // What the conversion leaves behind: address arithmetic that folds now that index is i64.
+  // Merges leftovers of the conversion: address arithmetic that folds now that index is i64.
   passes.addPass(createCSEPass());
   if (options.lineInfo)
     passes.addPass(createLineInfoPass());

@@ -1,4 +1,4 @@
-// The pass order of every stage that is passes: one straight line per stage (Pipeline.cpp).
+// The pass order of every stage that consists of passes: one straight line per stage (Pipeline.cpp).
 #pragma once
 #include "runtime/artifact/Artifact.h"
 #include <cstdint>
@@ -10,33 +10,33 @@ class OpPassManager;
 
 namespace kiln {
 
-/// What changes the code that comes out, apart from the target.
+/// The options that affect the generated code, apart from the target.
 struct PipelineOptions {
   std::string check = "none"; ///< none, bounds or races
   bool enableFpFusion = true; ///< let the user's products and sums fuse into fma
   bool lineInfo = false;      ///< keep source lines in the machine code
 
-  // GPUs. Zero: what the module says, else the default.
+  // GPUs. Zero: the module's value, or else the default.
   int64_t numWarps = 0;     ///< warps of a group; 4
   int64_t cluster = 0;      ///< blocks per program instance; 1
   int64_t maxRegisters = 0; ///< per thread; not limited
   bool pdl = false;         ///< programmatic dependent launch
   bool singleWave = false;  ///< the launch's programs all run at once
   bool streaming = false;   ///< the launch reads several times what the L2 holds, and most of it once
-  std::string schedule;     ///< one of kSchedules; empty: what the module says, else the compiler chooses
-  int64_t stages = 0;       ///< slots of the channels that feed products; the compiler chooses
-  int64_t consumers = 0;    ///< groups of warps that multiply; the compiler chooses
-  bool byWarps = false;     ///< no products of groups of warps, which are out of registers
-  /// Loads and stores through pointers that walk a box go through descriptors, where the launch keeps to what
-  /// artifact::kMostCount and kMostPrograms say.
+  std::string schedule;     ///< one of kSchedules; empty: the module's, or else the compiler chooses
+  int64_t stages = 0;       ///< slots of the channels that feed products; default: the compiler chooses
+  int64_t consumers = 0;    ///< groups of warps that multiply; default: the compiler chooses
+  bool byWarps = false;     ///< products by single warps only, since those of groups run out of registers
+  /// Turn loads and stores through pointers that walk a box into descriptor accesses; the launch must keep within
+  /// artifact::kMostCount and kMostPrograms.
   bool describePointers = false;
-  int64_t ptxVersion = 0;   ///< major * 10 + minor; the newest LLVM writes
-  std::string ptxas;        ///< the assembler; empty: the driver assembles
+  int64_t ptxVersion = 0;   ///< major * 10 + minor; default: the newest that LLVM writes
+  std::string ptxas;        ///< path of the assembler; empty: the driver assembles
   std::string ptxasVersion; ///< its id, for keys and metadata
   std::string libdevice;    ///< CUDA's device library, for kernels that call it
 };
 
-/// What a schedule may be called: chosen by the compiler, the materialisers, or none of them.
+/// The schedule names: chosen by the compiler, one of the materialisers, or none.
 constexpr const char *kSchedules[] = {"auto",     "simple", "cooperative", "attention", "streams",
                                       "pingpong", "skinny", "split",       "none"};
 

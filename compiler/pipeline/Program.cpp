@@ -26,7 +26,7 @@ void kiln::registerDialects(DialectRegistry &registry) {
                   cf::ControlFlowDialect, func::FuncDialect, LLVM::LLVMDialect, math::MathDialect, scf::SCFDialect,
                   tensor::TensorDialect, ub::UBDialect, vector::VectorDialect>();
   func::registerInlinerExtension(registry);
-  // Brings the dialect; its own header is the largest of MLIR.
+  // Registers the dialect; its own header is the largest of MLIR.
   registerNVVMDialectTranslation(registry);
 }
 
@@ -34,7 +34,7 @@ static std::unique_ptr<MLIRContext> makeContext() {
   DialectRegistry registry;
   registerDialects(registry);
   auto context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
-  // Messages are for users: no operation is printed below them.
+  // Messages are for users: do not print the operation below them.
   context->printOpOnDiagnostic(false);
   return context;
 }

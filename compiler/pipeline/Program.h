@@ -1,5 +1,5 @@
-// A module of IR together with the context that owns it. One compile = one Program = one single-threaded context, so
-// that programs of different threads never share state and nothing survives a fork.
+// A module of IR together with the context that owns it. One compile uses one Program with one single-threaded context,
+// so that programs of different threads share no state and nothing has to survive a fork.
 #pragma once
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
@@ -10,11 +10,11 @@
 
 namespace kiln {
 
-/// Registers every dialect and extension Kiln uses, lazily loaded.
+/// Registers every dialect and extension that Kiln uses, lazily loaded.
 void registerDialects(mlir::DialectRegistry &registry);
 
-/// What MLIR's parser would not survive in `text`, as a sentence with its line; empty if there is nothing. MLIR 22
-/// takes the width of `index` in `array<index: 1>`, which has none.
+/// Text on which MLIR's parser would crash, as a sentence with its line; empty if there is none. MLIR 22 asks for the
+/// width of `index` in `array<index: 1>`, which has none.
 std::string findUnparsable(llvm::StringRef text);
 
 class Program {
@@ -27,7 +27,7 @@ public:
 
   mlir::MLIRContext &getContext() { return *context; }
   mlir::ModuleOp getModule() { return *module; }
-  /// Held by whoever touches a finished program: its context is not made for two threads.
+  /// Must be held to use a finished program: its context is not made for two threads.
   std::mutex &getMutex() { return mutex; }
 
   /// Prints the module; with `locations`, each op's location too.

@@ -1,5 +1,5 @@
 // See Reproducer.h. Saving IR before every pass of every compile would cost more than the compile; running a failed
-// compile twice costs nobody.
+// compile twice does not matter.
 #include "compiler/pipeline/Reproducer.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/OwningOpRef.h"

@@ -1,6 +1,6 @@
-// The stages of a compile, in order: the one list. Every stage's result can be dumped, edited and fed back. What a
-// stage is called depends on the kind of target: processors go through vectors to an object, NVIDIA GPUs through tiles
-// with layouts to a cubin.
+// The list of a compile's stages, in order. Every stage's result can be dumped, edited and fed back. The name of a
+// stage depends on the kind of target: CPUs go through vectors to an object, NVIDIA GPUs through tiles with layouts to
+// a cubin.
 #pragma once
 #include "compiler/target/Target.h"
 #include "llvm/ADT/ArrayRef.h"
@@ -21,12 +21,12 @@ struct StageInfo {
 /// All stages of a kind of target, first to last.
 llvm::ArrayRef<StageInfo> stages(TargetKind kind);
 const StageInfo &stageInfo(Stage stage, TargetKind kind = TargetKind::Cpu);
-/// By name, of whichever kind: "tile", "cpu", "kgpu", "ptx", ...
+/// By name, of either kind: "tile", "cpu", "kgpu", "ptx", ...
 std::optional<Stage> parseStage(llvm::StringRef name);
 /// Whether `name` names a stage of that kind.
 bool isStageOf(llvm::StringRef name, TargetKind kind);
-/// By the file's extension, of whichever kind: "x.cpu.mlir" and "x.kgpu.mlir" are stage Lowered; a plain "x.mlir"
-/// counts as tile.
+/// By file extension, of either kind: "x.cpu.mlir" and "x.kgpu.mlir" are stage Lowered; a plain "x.mlir" counts as
+/// tile.
 std::optional<Stage> stageOfFile(llvm::StringRef path);
 
 } // namespace kiln

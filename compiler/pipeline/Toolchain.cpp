@@ -1,5 +1,5 @@
 // The build id is read from the library's own ELF notes: it changes with every byte of the compiler, costs nothing at
-// run time, and needs no list of sources. No MLIR: who only looks results of the compiler up links this too.
+// run time, and needs no list of sources. Uses no MLIR: code that only looks up compiled results links this too.
 #include "compiler/pipeline/Toolchain.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Config/llvm-config.h"

@@ -1,4 +1,4 @@
-// Who compiled: every id that may change the bytes of an artifact, part of its key and of its metadata.
+// The toolchain: every id that may affect the bytes of an artifact, part of its key and of its metadata.
 #pragma once
 #include <string>
 #include <utility>
@@ -11,7 +11,7 @@ using Toolchain = std::vector<std::pair<std::string, std::string>>;
 /// ("kiln", "0.1.0"), ("build", linker's build id of this library), ("llvm", "22.1.8").
 const Toolchain &toolchain();
 
-/// The same of a library that is not loaded, from its file. Its build id is empty where the file cannot be read or has
+/// The same for a library that is not loaded, from its file. The build id is empty if the file cannot be read or has
 /// none.
 Toolchain toolchainOf(const std::string &path);
 

@@ -12,7 +12,7 @@ UserAssembly kiln::collectAssembly(ModuleOp module) {
   return texts;
 }
 
-/// Words between single spaces: how LLVM indents and ends lines does not count.
+/// Words separated by single spaces: LLVM's indentation and line ends do not matter.
 static std::string squeezed(StringRef text) {
   SmallVector<StringRef> words;
   for (StringRef line : llvm::split(text, '\n'))
@@ -20,7 +20,7 @@ static std::string squeezed(StringRef text) {
   return llvm::join(words, " ");
 }
 
-/// What matches a text with any operands in it.
+/// A regex that matches a text with any operands.
 static llvm::Regex patternOf(StringRef text) {
   std::string pattern = "^";
   std::string words = squeezed(text);
@@ -43,7 +43,7 @@ static llvm::Regex patternOf(StringRef text) {
   return llvm::Regex(pattern + "$");
 }
 
-/// The lines between the marks that LLVM puts around inline assembly, of which `number` (from 1) is one; else nothing.
+/// The lines between LLVM's marks around the inline assembly that contains line `number` (from 1); "" if there is none.
 static std::string inlineBlock(StringRef ptx, unsigned number) {
   SmallVector<StringRef> lines;
   ptx.split(lines, '\n');

@@ -1,4 +1,4 @@
-// Reading a box off the polynomial of its addresses, and its extents off the mask.
+// Derives a box from the polynomial of its addresses, and its extents from the mask.
 #include "compiler/transforms/describe/Box.h"
 #include "dialects/kgpu/KgpuOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -8,7 +8,7 @@ using namespace kiln;
 using namespace kiln::describe;
 using llvm::APInt;
 
-// What the copy engine knows: dimensions, the bytes that divide bases and strides, coordinates (32 bits with a sign).
+// Limits of the copy engine: dimensions, the divisor of bases and strides in bytes, coordinates (signed 32 bits).
 static constexpr size_t kMostDims = 5;
 static constexpr int64_t kAlign = 16, kMostCoordinate = std::numeric_limits<int32_t>::max();
 
@@ -36,11 +36,11 @@ private:
     why = reason.str();
     return false;
   }
-  /// The argument of the kernel that a polynomial is; null for others.
+  /// The kernel argument that a polynomial consists of; null if it is anything else.
   Value argumentOf(const Polynomial &polynomial) const;
   Value argumentOf(unsigned id) const;
   bool isAligned(const Polynomial &stride) const;
-  /// Takes `part` out of what the dimensions have not accounted for yet, if every term of it is there as it is.
+  /// Removes `part` from the terms that the dimensions have not accounted for, if each of its terms is there unchanged.
   bool takeRest(const std::optional<Polynomial> &part);
 
   RankedTensorType tile;
@@ -50,8 +50,8 @@ private:
   int64_t bytes = 1;
   Box box;
   SmallVector<bool> pinned; ///< by dimension of the tile: the mask or a fold says where it begins
-  SmallVector<bool> below;  ///< the mask excludes what lies in front of the array
-  Polynomial rest;          ///< of the addresses, without what depends on an index
+  SmallVector<bool> below;  ///< the mask excludes elements before the array
+  Polynomial rest;          ///< the terms of the addresses that depend on no index
 };
 } // namespace
 
@@ -106,7 +106,7 @@ bool Finder::takeBase(Polynomial &address) {
   return fail("the array begins at no argument of the kernel");
 }
 
-/// Each dimension of the tile goes in steps of one size; one of them is contiguous.
+/// Each dimension of the tile has a single stride; one of them is contiguous.
 bool Finder::takeStrides(const Polynomial &address) {
   box.dims.resize(2);
   SmallVector<std::optional<unsigned>> symbols(2);
@@ -147,8 +147,8 @@ bool Finder::takeStrides(const Polynomial &address) {
   return true;
 }
 
-/// `condition`, less than 0, bounds the tile's dimension from above: it is `start + i - extent`. Which of its terms are
-/// the extent is seen from the addresses, which have the others too.
+/// `condition`, less than 0, bounds the tile's dimension from above: it is `start + i - extent`. The addresses tell
+/// which of its terms are the extent, since they contain the others too.
 bool Finder::pin(BoxDim &dim, const Polynomial &condition) {
   std::optional<Polynomial> bound = add(condition, symbol(polynomials.index(*dim.dim)), -1);
   if (!bound)
@@ -166,7 +166,7 @@ bool Finder::pin(BoxDim &dim, const Polynomial &condition) {
     if (pinned[*dim.dim]) {
       if (*start != dim.start || extent != dim.extent)
         continue;
-      dim.folds = false; // what lies behind is masked
+      dim.folds = false; // elements beyond the extent are masked
       return true;
     }
     if (!takeRest(multiply(*start, dim.stride)))
@@ -201,7 +201,7 @@ bool Finder::takeCondition(const Polynomial &condition) {
   const Symbol &along = polynomials[*symbol];
   BoxDim &dim = box.dims[along.dim];
   if (along.kind == Symbol::Kind::Folded) {
-    // A remainder is less than what it is taken by.
+    // A remainder is less than its divisor.
     std::optional<Polynomial> bound = add(describe::symbol(*symbol), along.limit, -1);
     bool holds = isa<arith::RemSIOp, arith::RemUIOp>(along.value.getDefiningOp()) && bound && condition == *bound;
     return holds || fail(other);
@@ -209,7 +209,7 @@ bool Finder::takeCondition(const Polynomial &condition) {
   if (sign == 1)
     return pin(dim, condition) || fail(other);
   if (sign == -1) {
-    // From 0 on: `-1 - start - i` is less than 0. Where the box begins has to be known by then.
+    // A lower bound of 0: `-1 - start - i` is less than 0. The start of the box must already be known.
     std::optional<Polynomial> front = pinned[along.dim] ? add(constant(-1), dim.start, -1) : std::nullopt;
     front = front ? add(*front, describe::symbol(*symbol), -1) : std::nullopt;
     below[along.dim] = true;
@@ -222,7 +222,7 @@ bool Finder::takeMask(Value mask) {
   std::optional<SmallVector<Polynomial>> conditions = polynomials.conditionsOf(mask, why);
   if (!conditions)
     return false;
-  // Upper bounds first: they say where the box begins.
+  // Upper bounds first, since they determine where the box begins.
   llvm::stable_sort(*conditions, [&](const Polynomial &a, const Polynomial &b) {
     auto isLower = [&](const Polynomial &condition) {
       return llvm::any_of(condition, [&](const auto &entry) {
@@ -234,7 +234,7 @@ bool Finder::takeMask(Value mask) {
   return llvm::all_of(*conditions, [&](const Polynomial &condition) { return takeCondition(condition); });
 }
 
-/// A term of the addresses that moves the whole box in a dimension of its own: the matrices of a batch.
+/// A term of the addresses that moves the whole box along a dimension of its own: the matrices of a batch.
 bool Finder::placeInBatch(const std::vector<unsigned> &term, int64_t coefficient) {
   Polynomial stride, start;
   for (size_t i = 0; i < term.size() && stride.empty(); ++i)
@@ -264,8 +264,8 @@ bool Finder::placeInBatch(const std::vector<unsigned> &term, int64_t coefficient
   return true;
 }
 
-/// What neither an index nor the mask has said: where dimensions without bounds begin, and which matrix of a batch it
-/// is.
+/// Distributes the terms that neither an index nor the mask accounts for: where dimensions without bounds begin, and
+/// which matrix of a batch is accessed.
 bool Finder::placeRest() {
   SmallVector<BoxDim *> open;
   for (BoxDim &dim : box.dims)
@@ -317,7 +317,7 @@ bool Finder::fitsCopyEngine() {
       return fail("a position is not known to stay inside of 32 bits");
     if (bounds->first.isNegative() && !(dim.dim && below[*dim.dim]))
       return fail("a position is not known to be 0 or more");
-    // Without a bound the array is as large as boxes may go.
+    // Without a bound the array is as large as boxes may reach.
     if (dim.extent.empty())
       dim.extent = constant(bounds->second.getSExtValue() + side);
     std::optional<int64_t> extent = asConstant(dim.extent);

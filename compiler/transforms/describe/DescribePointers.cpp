@@ -1,9 +1,10 @@
-// kiln-describe-pointers: loads and stores through tiles of pointers that walk a box become those of a descriptor.
+// kiln-describe-pointers: rewrites loads and stores through tiles of pointers that walk a box to go through a
+// descriptor.
 //
 //   a + (i * stride + k), i < m, k < n, zero elsewhere     ->     block at [i, k] of the array [m, n] at a
 //
-// Which box it is, and that it is one, is found by Box.cpp; here it is decided which accesses that is worth, and the IR
-// is written.
+// Box.cpp proves that an access is a box and which one; this file decides for which accesses it is worthwhile, and
+// writes the IR.
 #include "compiler/target/Target.h"
 #include "compiler/transforms/describe/Box.h"
 #include "compiler/transforms/describe/Passes.h"
@@ -25,10 +26,10 @@ using namespace kiln;
 using namespace kiln::describe;
 
 //===----------------------------------------------------------------------===//
-// What is looked at
+// Candidates
 //===----------------------------------------------------------------------===//
 
-/// The loads that products in loops take their factors from, as they are or element by element.
+/// The loads that provide operands of products in loops, unchanged or through elementwise ops.
 static SetVector<tile::LoadOp> factorsOf(func::FuncOp kernel) {
   SetVector<tile::LoadOp> loads;
   kernel.walk([&](tile::DotOp dot) {
@@ -47,9 +48,9 @@ static SetVector<tile::LoadOp> factorsOf(func::FuncOp kernel) {
   return loads;
 }
 
-/// What a descriptor's load does as well as the pointers' does.
+/// A descriptor load can do the same as this load.
 static bool isPlain(tile::LoadOp load, std::string &why) {
-  // What the engine writes has no bit set: no negative zero.
+  // The engine writes all bits zero, so no negative zero.
   bool zero =
       !load.getOther() || matchPattern(load.getOther(), m_Zero()) || matchPattern(load.getOther(), m_PosZeroFloat());
   if (!zero)
@@ -125,7 +126,7 @@ Value Writer::narrow(Value value) {
                    : arith::ExtSIOp::create(b, type, value).getResult();
 }
 
-/// The number modulo 2^32, which it is known to be inside of.
+/// The polynomial's value, computed modulo 2^32; it is known to fit.
 Value Writer::sum(const Polynomial &polynomial) {
   Value total;
   for (auto &[term, coefficient] : polynomial) {
@@ -151,7 +152,7 @@ Value Writer::sum(const Polynomial &polynomial) {
   return total ? total : integer(0);
 }
 
-/// The number where `at` stands. What loops do not change is computed in front of them.
+/// The polynomial's value at `at`. Loop-invariant parts are computed in front of the loop.
 Value Writer::position(const Polynomial &polynomial, Operation *at) {
   OpBuilder::InsertionGuard guard(b);
   auto loop = dyn_cast<scf::ForOp>(at->getParentOp());
@@ -180,7 +181,7 @@ SmallVector<Value> Writer::positions(const Box &box, Operation *access) {
                              [&](const BoxDim &dim) { return position(polynomials.byVariables(dim.start), access); });
 }
 
-/// The block of the descriptor: the tile, its contiguous dimension last, and a matrix of each batch.
+/// The descriptor's block: the tile with its contiguous dimension last, and one matrix of each batch.
 static RankedTensorType blockOf(const Box &box, RankedTensorType tile) {
   SmallVector<int64_t> sides;
   for (const BoxDim &dim : box.dims)
@@ -222,7 +223,7 @@ void Writer::describe(tile::StoreOp store, const Box &box) {
 // Cleaning up
 //===----------------------------------------------------------------------===//
 
-/// All that comes of what the loop carries at `index` is what it carries there.
+/// The value that the loop carries at `index` is used only to compute that value itself.
 static bool feedsOnlyItself(scf::ForOp loop, unsigned index) {
   if (!loop.getResult(index).use_empty())
     return false;
@@ -244,7 +245,7 @@ static bool feedsOnlyItself(scf::ForOp loop, unsigned index) {
   return true;
 }
 
-/// Pointers that loops step along for nothing go.
+/// Removes pointers that loops advance but no longer use.
 static LogicalResult dropPointers(func::FuncOp kernel) {
   kernel.walk([](scf::ForOp loop) {
     for (unsigned i = 0; i < loop.getNumRegionIterArgs(); ++i)
@@ -319,7 +320,7 @@ void DescribePointers::runOnOperation() {
     return access;
   };
 
-  // Everything is looked at before anything is written: what is known is about values that are there.
+  // Analyse everything before writing anything: the analysis results refer to existing values.
   std::vector<Boxed<tile::LoadOp>> loads;
   std::vector<Boxed<tile::StoreOp>> stores;
   kernel.walk([&](Operation *op) {
@@ -331,7 +332,7 @@ void DescribePointers::runOnOperation() {
       if (auto type = dyn_cast<RankedTensorType>(store.getValue().getType()); type && type.getRank() == 2)
         stores.push_back(lookAtStore(store));
   });
-  // A schedule that multiplies from descriptors wants all of them there.
+  // A schedule that multiplies from descriptors needs all operands to come through them.
   bool whole = llvm::all_of(loads, [&](const auto &load) { return load.box || !factors.contains(load.op); });
   Writer writer(kernel, polynomials);
   auto settle = [&](auto &accesses, const char *described, const char *kept) {

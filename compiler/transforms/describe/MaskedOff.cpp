@@ -1,5 +1,5 @@
-// Whether what a load holds behind the end of an array ever matters. Programs fold rows behind the end back into the
-// array, so that they need no mask, multiply them like others, and mask them off where they store.
+// Whether the values that a load holds beyond the end of an array ever matter. Programs fold rows beyond the end back
+// into the array so that they need no mask, multiply them like others, and mask them off when they store.
 #include "compiler/transforms/describe/Box.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -8,7 +8,7 @@ using namespace kiln;
 using namespace kiln::describe;
 
 namespace {
-/// Follows such elements from value to value: what holds any along which dimension.
+/// Follows such elements from value to value: which values contain any, and along which dimension.
 class Follower {
 public:
   Follower(const BoxDim &end, Polynomials &polynomials, std::string &why)
@@ -50,7 +50,7 @@ private:
 };
 } // namespace
 
-/// A row of the product depends on that row of the left factor alone, a column on that of the right one.
+/// A row of the product depends only on that row of the left operand, a column only on that of the right one.
 bool Follower::visitProduct(tile::DotOp dot, unsigned operand, int64_t dim) {
   int64_t rank = cast<RankedTensorType>(dot.getType()).getRank();
   bool summed = (operand == 0 && dim == rank - 1) || (operand == 1 && dim == rank - 2);
@@ -64,7 +64,7 @@ bool Follower::visitYield(scf::YieldOp yield, unsigned index, int64_t dim) {
   return branch && reach(branch.getResult(index), dim);
 }
 
-/// One of the conditions of the mask is that the element lies in front of the end.
+/// One of the mask's conditions is that the element lies before the end.
 bool Follower::isBehindMask(Value mask, int64_t dim) {
   std::string ignored;
   auto conditions = polynomials.conditionsOf(mask, ignored);
@@ -124,7 +124,7 @@ bool Follower::visit(OpOperand &use, int64_t dim) {
     return reach(expand.getResult(), dim + (dim >= int64_t(expand.getAxis())));
   if (isa<tile::BroadcastOp>(op))
     return reach(op->getResult(0), dim);
-  // Element by element, and whatever the element is: a divisor that has become zero would be another program.
+  // Elementwise, and defined for any element value: a divisor that became zero would be a different program.
   if (!OpTrait::hasElementwiseMappableTraits(op) || op->getNumRegions() || !isMemoryEffectFree(op) ||
       !isSpeculatable(op))
     return false;

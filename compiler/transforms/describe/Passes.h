@@ -1,4 +1,4 @@
-// The pass that turns pointers into descriptors; see Passes.td.
+// The passes that turn pointers into descriptors; see Passes.td.
 #pragma once
 #include "mlir/Pass/Pass.h"
 

@@ -1,4 +1,4 @@
-// Taking integers and pointers of tile IR apart.
+// Decomposes integers and pointers of tile IR.
 #include "compiler/transforms/describe/Polynomial.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
@@ -9,7 +9,7 @@ using namespace kiln;
 using namespace kiln::describe;
 using llvm::APInt;
 
-// Products of so many numbers of 64 bits fit the width that bounds are worked out in.
+// Products of this many 64-bit numbers fit the width in which bounds are computed.
 static constexpr unsigned kBoundBits = 512, kMostFactors = 6;
 
 //===----------------------------------------------------------------------===//
@@ -176,7 +176,7 @@ Polynomial Polynomials::byVariables(const Polynomial &polynomial) {
 }
 
 std::optional<std::pair<APInt, APInt>> Polynomials::bounds(const Polynomial &polynomial, ArrayRef<int64_t> shape) {
-  // A variable stays in front of the end of its loop, which where it began and how far it has come do not say.
+  // An induction variable stays below its loop's upper bound, which its start and the iteration number do not express.
   auto terms = boundsOfTerms(polynomial, shape), variables = boundsOfTerms(byVariables(polynomial), shape);
   if (!terms || !variables)
     return terms ? terms : variables;
@@ -215,7 +215,7 @@ std::optional<Polynomial> Polynomials::leaf(Value value, StringRef otherwise) {
   return std::nullopt;
 }
 
-/// `dims`: where each dimension has gone; -1 for one of size 1, which has no index.
+/// `dims`: the new number of each dimension; -1 for one of size 1, which has no index.
 std::optional<Polynomial> Polynomials::renamed(std::optional<Polynomial> polynomial, ArrayRef<int64_t> dims) {
   if (!polynomial)
     return std::nullopt;
@@ -235,7 +235,7 @@ std::optional<Polynomial> Polynomials::renamed(std::optional<Polynomial> polynom
   return result;
 }
 
-/// Where the dimensions of an op's operand are in its result; nullopt for an op that does more than move dimensions.
+/// Where the dimensions of an op's operand end up in its result; nullopt for an op that does more than move dimensions.
 static std::optional<SmallVector<int64_t>> movedDims(Operation *op) {
   auto rankOf = [](Value value) { return cast<RankedTensorType>(value.getType()).getRank(); };
   if (isa<tile::BroadcastOp, tile::HintOp>(op)) {
@@ -255,7 +255,7 @@ static std::optional<SmallVector<int64_t>> movedDims(Operation *op) {
     return dims;
   }
   if (auto reshape = dyn_cast<tile::ReshapeOp>(op)) {
-    // Dimensions of size 1 come and go.
+    // Dimensions of size 1 may be added or removed.
     ArrayRef<int64_t> from = cast<RankedTensorType>(reshape.getValue().getType()).getShape();
     ArrayRef<int64_t> to = cast<RankedTensorType>(reshape.getType()).getShape();
     SmallVector<int64_t> dims(from.size(), -1);
@@ -274,7 +274,7 @@ static std::optional<SmallVector<int64_t>> movedDims(Operation *op) {
   return std::nullopt;
 }
 
-/// `(start + i) % limit` and its like.
+/// `(start + i) % limit` and similar forms.
 std::optional<Polynomial> Polynomials::folded(Value value, Value number, Value limit, Memo &memo) {
   std::optional<Polynomial> inner = get(number, memo), most = get(limit, memo);
   if (!inner || !most || !isUniform(*most))
@@ -417,7 +417,7 @@ std::optional<SmallVector<Polynomial>> Polynomials::conditionsOf(Value mask, std
   return std::nullopt;
 }
 
-/// `dims`: where the mask's dimensions are in the tile that it is for.
+/// `dims`: which dimension of the tile each dimension of its mask is.
 bool Polynomials::collectConditions(Value mask, ArrayRef<int64_t> dims, SmallVector<Polynomial> &conditions) {
   APInt all;
   if (matchPattern(mask, m_ConstantInt(&all)) && all.isOne())

@@ -1,9 +1,10 @@
-// kiln-require-divisors: what programs divide by is positive, where a launch can be asked whether it is.
+// kiln-require-divisors: has the launch check that divisors are positive, where it can compute them.
 //
 //   height = min(cdiv(m, 128) - program / (8 * cdiv(n, 128)) * 8, 8);  column = program % ... / height
 //
 // Nothing in the kernel says that `height` is positive: it is, as long as the grid is no larger than it should be.
-// Without it the sign of `column` is unknown, and with it whether addresses lie side by side. But `height` falls from
+// Without that, the sign of `column` is unknown, and so is whether addresses are contiguous. But `height` decreases
+// from one program to the next, so checking the last program covers all, and the launch knows the last program.
 // one program to the next, so the last program says it for all, and the launch knows the last program.
 #include "compiler/analysis/Range.h"
 #include "compiler/transforms/describe/Passes.h"
@@ -25,15 +26,15 @@ namespace kiln {
 using namespace mlir;
 using namespace kiln;
 
-// Words of one number. A launch computes each every time.
+// The number of words in one expression. Every launch evaluates it.
 static constexpr size_t kMostWords = 64;
 
 namespace {
 /// How a number changes as a variable grows.
 enum class Trend : int8_t { Falls = -1, Same = 0, Rises = 1 };
 
-/// A number that a launch can compute but for its variables: operands in front of operators. Variables are indices of
-/// the program and of loops, of which it says how they move it; other values are the same for all programs.
+/// A number that a launch can compute except for its variables, in postfix notation. Variables are indices of the
+/// program and of loops; `trends` says how the number changes with each. Everything else is the same for all programs.
 struct Number {
   struct Word {
     std::string text;
@@ -45,12 +46,12 @@ struct Number {
 
 class Finder {
 public:
-  /// `counts`: whose last operation is promised not to wrap.
+  /// `counts`: values whose last operation is promised not to wrap.
   Finder(const RangeAnalysis &ranges, const llvm::SmallDenseSet<Value> &counts) : ranges(ranges), counts(counts) {}
 
-  /// `exact`: the launch's number is the value, unless the program's last operation wraps.
+  /// `exact`: the launch's number must equal the value; otherwise the value's last operation may wrap.
   std::optional<Number> find(Value value, bool exact = true);
-  /// The least that `number` is for any program, or less.
+  /// A lower bound of `number` over all programs, attained or not.
   std::optional<std::string> least(const Number &number);
 
 private:
@@ -64,7 +65,7 @@ private:
 
 static Trend turned(Trend trend) { return Trend(-int8_t(trend)); }
 
-/// Of two numbers that are added, or of which the smaller or larger is taken.
+/// The trend of a sum, minimum or maximum of two numbers.
 static std::optional<Trend> joined(Trend a, Trend b) {
   if (a == Trend::Same || a == b)
     return b;
@@ -91,7 +92,7 @@ std::optional<Number> Finder::find(Value value, bool exact) {
     Operation *parent = argument.getOwner()->getParentOp();
     if (auto loop = dyn_cast<scf::ForOp>(parent))
       return argument == loop.getInductionVar() && !loop.getUnsignedCmp() ? std::optional(variable()) : std::nullopt;
-    // Narrower ones may be without a sign, which their bits do not say.
+    // Narrower integers may be unsigned, which their type does not say.
     bool isCount =
         isa<func::FuncOp>(parent) && argument.getType().isInteger() && argument.getType().getIntOrFloatBitWidth() >= 32;
     return isCount ? std::optional(leaf("$" + std::to_string(argument.getArgNumber()))) : std::nullopt;
@@ -133,7 +134,7 @@ std::optional<Number> Finder::combine(Operation *op, StringRef word, bool exact)
       trend = joined(x, y);
     else if (isa<arith::SubIOp>(op))
       trend = joined(x, turned(y));
-    // A factor or divisor that is the same everywhere, and not negative.
+    // A multiplier or divisor that is the same for all programs, and not negative.
     else if (isa<arith::MulIOp>(op) && a->trends.empty() && !isNegative(left))
       trend = y;
     else if (isa<arith::MulIOp, arith::DivSIOp>(op) && b->trends.empty() && !isNegative(right))
@@ -173,7 +174,7 @@ std::optional<std::string> Finder::least(const Number &number) {
   return text;
 }
 
-/// Loops over tiles: those that hold another one that multiplies.
+/// Loops over tiles: those that contain another loop that multiplies.
 static SmallVector<scf::ForOp> loopsOverTiles(func::FuncOp kernel) {
   SetVector<scf::ForOp> loops;
   kernel.walk([&](tile::DotOp dot) {
@@ -190,7 +191,7 @@ struct RequireDivisors : kiln::impl::RequireDivisorsPassBase<RequireDivisors> {
   void runOnOperation() override;
 
 private:
-  /// `value` is `predicate` than `limit`, from where it is computed on.
+  /// Asserts `value` `predicate` `limit`, from where the value is computed on.
   void promise(Value value, arith::CmpIPredicate predicate, int64_t limit);
   void requireCounts();
   void requireDivisors();
@@ -210,7 +211,7 @@ void RequireDivisors::promise(Value value, arith::CmpIPredicate predicate, int64
   tile::AssumeOp::create(b, arith::CmpIOp::create(b, predicate, value, than));
 }
 
-/// Loops over tiles are as many as a grid may be large. Their count is a product, which might wrap.
+/// Trip counts of loops over tiles are bounded like grid sizes. The count is a product, which might wrap.
 void RequireDivisors::requireCounts() {
   RangeAnalysis ranges = analyze();
   for (scf::ForOp loop : loopsOverTiles(getOperation())) {
@@ -221,7 +222,7 @@ void RequireDivisors::requireCounts() {
     std::optional<Number> number = finder.find(count, /*exact=*/false);
     if (!number || !number->trends.empty())
       continue;
-    // Of a sum, difference or product that does not wrap if it is no more than this, being no less than zero.
+    // A sum, difference or product that is at most this and at least zero does not wrap.
     std::string text = *finder.least(*number);
     required.push_back(StringAttr::get(&getContext(), std::to_string(artifact::kMostPrograms + 1) + " " + text + " -"));
     required.push_back(StringAttr::get(&getContext(), text + " 1 +"));

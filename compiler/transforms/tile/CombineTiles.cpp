@@ -1,5 +1,5 @@
-// kiln-combine-tiles: dot with its accumulator, selects with selects and loads, and elementwise work done before
-// spreading rather than after.
+// kiln-combine-tiles: merges dots with their accumulator and selects with selects and loads, and moves elementwise ops
+// before broadcasts.
 #include "compiler/transforms/tile/Passes.h"
 #include "dialects/tile/TileOps.h"
 
@@ -11,7 +11,7 @@ namespace kiln {
 using namespace mlir;
 using namespace kiln::tile;
 
-/// The scalar all elements are, when it is a constant.
+/// The scalar that all elements are equal to, if it is a constant.
 static TypedAttr splatConstant(Value value) {
   if (auto splat = value.getDefiningOp<SplatOp>())
     value = splat.getValue();
@@ -65,8 +65,8 @@ struct SelectOfLoad : OpRewritePattern<arith::SelectOp> {
     if (!load || !load->hasOneUse() || load.getIsVolatile() || load.getMask() != select.getCondition() ||
         load->getBlock() != select->getBlock() || load.getOther() == other)
       return failure();
-    // The load stays where it is if the new `other` is known there, and moves down to the select if nothing in between
-    // may write.
+    // The load stays in place if the new `other` is available there; otherwise it moves down to the select if nothing
+    // in between may write.
     Operation *definition = other.getDefiningOp();
     bool known = !definition || definition->getBlock() != load->getBlock() || definition->isBeforeInBlock(load);
     if (!known)
@@ -82,7 +82,7 @@ struct SelectOfLoad : OpRewritePattern<arith::SelectOp> {
   }
 };
 
-/// MLIR's canonicalization merges nested selects of one condition, and of two conditions only selects of booleans.
+/// MLIR's canonicalization merges nested selects on one condition, and those on two conditions only for booleans.
 struct NestedSelect : OpRewritePattern<arith::SelectOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(arith::SelectOp select, PatternRewriter &rewriter) const override {
@@ -107,10 +107,10 @@ struct NestedSelect : OpRewritePattern<arith::SelectOp> {
 };
 
 //===----------------------------------------------------------------------===//
-// Elementwise before spreading
+// Elementwise ops before broadcasts
 //===----------------------------------------------------------------------===//
 
-/// How a tile is made from something smaller: the op that spreads it and the shape before (empty: a scalar).
+/// How a tile is made from something smaller: the op that broadcasts it, and the shape before (empty: a scalar).
 struct Spread {
   Operation *op;
   SmallVector<int64_t> source;
@@ -158,7 +158,7 @@ struct PointwiseBeforeSpread : RewritePattern {
       spread = here;
       anyTile = true;
     }
-    if (!anyTile) // constants alone are for the folders
+    if (!anyTile) // constants alone are left to the folders
       return failure();
 
     Location loc = op->getLoc();

@@ -1,7 +1,7 @@
-// kiln-expand-maps: a region of scalars is written out on tiles, with a mask of the elements that are there.
+// kiln-expand-maps: expands a region of scalar ops to ops on tiles, with a mask of the active elements.
 //
-// A value that no element decides stays a scalar, and so does a branch or a loop on it. Without a shape nothing becomes
-// a tile: so the branches in regions of reductions are made selects.
+// A value that depends on no element stays scalar, and so does a branch or a loop on it. With an empty shape nothing
+// becomes a tile: this mode turns the branches in regions of reductions into selects.
 #include "compiler/transforms/tile/Passes.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -29,10 +29,10 @@ public:
   void map(Value from, Value to) { mapped[from] = to; }
   void setInsertionPoint(Block *block) { b.setInsertionPointToEnd(block); }
 
-  /// Writes the ops of a block out for the elements that `live` names (null: all); what its terminator gives.
+  /// Converts the ops of a block for the elements in `live` (null: all); `results` are the operands of its terminator.
   LogicalResult convert(Block &block, Value live, Values &results);
 
-  /// A value as a tile.
+  /// Splats a scalar to a tile.
   Value spread(Value value);
 
 private:
@@ -61,8 +61,8 @@ private:
   LogicalResult convertWhile(scf::WhileOp op, Value live);
   void convertElementwise(Operation *op);
 
-  /// Runs until no element is left: `before` takes what is carried and gives a condition and what goes on (or is the
-  /// result), `after` takes that and gives what is carried next.
+  /// Runs until no element is left: `before` takes the carried values and returns a condition and the values to forward
+  /// (also the results); `after` takes those and returns the next carried values.
   using Step = llvm::function_ref<LogicalResult(ValueRange, Value live, Values &)>;
   LogicalResult loop(Values inits, TypeRange forwarded, Value live, Step before, Step after, Values &results);
 
@@ -93,7 +93,7 @@ Value Widening::opposite(Value flag) {
   return arith::XOrIOp::create(b, flag, spread(one));
 }
 
-/// Whether a flag is set, as a scalar.
+/// Whether any flag is set, as a scalar.
 Value Widening::any(Value flags) {
   Value bits = arith::ExtUIOp::create(b, wide(b.getI32Type()), flags);
   while (auto tile = dyn_cast<RankedTensorType>(bits.getType())) {
@@ -240,7 +240,7 @@ LogicalResult Widening::convertUniformIf(scf::IfOp op, Value condition, Value li
 }
 
 LogicalResult Widening::loop(Values inits, TypeRange forwarded, Value live, Step before, Step after, Values &results) {
-  // What is carried: the values, what an element had when it left, which elements are still there.
+  // Carried: the values, the values with which each element left, and which elements are still active.
   unsigned count = inits.size();
   for (Type type : forwarded)
     inits.push_back(ub::PoisonOp::create(b, wide(type)));
@@ -259,7 +259,7 @@ LogicalResult Widening::loop(Values inits, TypeRange forwarded, Value live, Step
     b.setInsertionPointToEnd(block);
     ValueRange arguments(block->getArguments());
     Value there = arguments.back();
-    Values found; // the condition, then what goes on
+    Values found; // the condition, then the forwarded values
     if (failed(before(arguments.take_front(count), there, found)))
       return failure();
     b.setLoc(loc);
@@ -307,7 +307,7 @@ LogicalResult Widening::convertFor(scf::ForOp op, Value live) {
       map(from, to);
     return success();
   }
-  // Elements count for themselves; the counter is the first of what is carried.
+  // Each element has its own counter, the first of the carried values.
   inits.insert(inits.begin(), spread(lower));
   SmallVector<Type> types{op.getInductionVar().getType()};
   llvm::append_range(types, op.getResultTypes());
@@ -372,7 +372,7 @@ static LogicalResult expand(MapOp op) {
   return success();
 }
 
-/// Makes selects of the branches in the region of a reduction; loops stay, for whoever lowers it to refuse.
+/// Turns the branches in the region of a reduction into selects; loops stay, for the lowering to refuse.
 static LogicalResult flatten(Operation *op, Region &region) {
   bool branches = false, others = false;
   region.walk([&](Operation *nested) {
@@ -401,7 +401,7 @@ static LogicalResult flatten(Operation *op, Region &region) {
 namespace {
 struct ExpandMaps : kiln::impl::ExpandMapsPassBase<ExpandMaps> {
   void runOnOperation() override {
-    // First what is in maps comes out of them.
+    // First expand the maps, which moves nested ops out of them.
     SmallVector<MapOp> maps;
     getOperation().walk([&](MapOp op) { maps.push_back(op); });
     for (MapOp op : maps)

@@ -1,4 +1,4 @@
-// kiln-hoist-invariants: loop-invariant code motion for pure ops, and for loads that are proven harmless.
+// kiln-hoist-invariants: loop-invariant code motion for pure ops, and for loads proven harmless.
 #include "compiler/analysis/Range.h"
 #include "compiler/transforms/tile/Passes.h"
 #include "dialects/tile/TileOps.h"
@@ -13,12 +13,12 @@ namespace kiln {
 using namespace mlir;
 using namespace kiln;
 
-/// True when something in the loop may write memory, wait for another instance that does, or stop the instance before a
-/// load in it is reached.
+/// True if something in the loop may write memory, wait for another instance that does, or stop the instance before a
+/// load in the loop is reached.
 static bool mayDisturbLoads(Operation *loop) {
   return loop
       ->walk([&](Operation *op) {
-        // Ordered with memory so as not to be lost or swapped, but they write none.
+        // These declare effects so that they are not removed or reordered, but they write no memory.
         if (isa<tile::PrintOp, tile::AssumeOp, tile::LaunchDependentsOp>(op) ||
             op->hasTrait<OpTrait::HasRecursiveMemoryEffects>())
           return WalkResult::advance();
@@ -42,7 +42,7 @@ static bool isPlainLoad(Operation *op) {
 namespace {
 struct HoistInvariants : kiln::impl::HoistInvariantsPassBase<HoistInvariants> {
   void runOnOperation() override {
-    // Hoisting moves ops and makes no values, so what is known of the loops' bounds stays true.
+    // Hoisting moves ops and creates no values, so the ranges of loop bounds stay valid.
     RangeAnalysis ranges(getOperation());
     getOperation().walk([&](LoopLikeOpInterface loop) {
       if (loop->hasAttr("tile.no_licm"))

@@ -1,5 +1,5 @@
-// kiln-lower-block-pointers: a block pointer is converted, one value to many, into base, extents, strides and offsets;
-// the structural patterns of scf carry the parts. What turns out to be the same on every path is then folded away.
+// kiln-lower-block-pointers: converts each block pointer to base, extents, strides and offsets; the structural patterns
+// of scf carry these parts. Parts that are the same on every path are then folded away.
 #include "compiler/transforms/tile/Passes.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/SCF/Transforms/Patterns.h"
@@ -93,7 +93,7 @@ struct ConvertLoad : OpConversionPattern<BlockLoadOp> {
   LogicalResult matchAndRewrite(BlockLoadOp op, OneToNOpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
     Parts parts(adaptor.getPtr());
-    // Without a padding the elements outside are anything; zero is what a descriptor gives.
+    // Without padding the elements outside may be anything; a descriptor gives zero.
     Value desc = describe(rewriter, op.getLoc(), parts, op.getPtr().getType().getBlock(),
                           op.getPadding().value_or(Padding::Zero));
     auto load =
@@ -145,7 +145,7 @@ struct LowerBlockPointers : kiln::impl::LowerBlockPointersPassBase<LowerBlockPoi
     if (failed(applyPartialConversion(func, target, std::move(patterns))))
       return signalPassFailure();
 
-    // Base, extents and strides travel through every loop and branch; drop them where they never change.
+    // Every loop and branch now carries base, extents and strides; drop them where they never change.
     RewritePatternSet cleanup(context);
     scf::ForOp::getCanonicalizationPatterns(cleanup, context);
     scf::IfOp::getCanonicalizationPatterns(cleanup, context);

@@ -1,4 +1,5 @@
-// kiln-print-alignment: the analyses' answers as attributes, for lit and for the property test that checks each claim.
+// kiln-print-alignment: prints the analyses' results as attributes, for lit and for the property test that checks each
+// claim.
 #include "compiler/analysis/Alignment.h"
 #include "compiler/transforms/tile/Passes.h"
 #include "dialects/tile/TileOps.h"

@@ -1,7 +1,8 @@
-// kiln-unroll-loops: N iterations in one, then a loop over the rest.
+// kiln-unroll-loops: runs N iterations in one, then a loop over the rest.
 //
-// Trip counts are computed unsigned from an upper bound no lower than the lower one, so empty loops stay empty and a
-// span of more than half the integers is counted right; MLIR's own utility assumes neither can happen.
+// Trip counts are computed as unsigned numbers, from an upper bound clamped to at least the lower one. So empty loops
+// stay empty, and a span of more than half the integers is counted correctly; MLIR's own utility assumes neither can
+// happen.
 #include "compiler/transforms/tile/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -16,7 +17,7 @@ using namespace mlir;
 
 static constexpr llvm::StringLiteral kUnroll = "tile.unroll";
 
-/// Clones the body of `loop` at the builder's place for the given induction variable; returns what it yields.
+/// Clones the body of `loop` at the insertion point for the given induction variable; returns what it yields.
 static SmallVector<Value> cloneIteration(OpBuilder &builder, scf::ForOp loop, Value induction, ValueRange carried) {
   IRMapping map;
   map.map(loop.getInductionVar(), induction);

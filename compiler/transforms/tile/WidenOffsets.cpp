@@ -1,9 +1,9 @@
-// kiln-widen-offsets: address arithmetic that may pass its width is computed again in 64 bits.
+// kiln-widen-offsets: recomputes address arithmetic that may overflow its width in 64 bits.
 //
-// Only sums, differences, products, left shifts and ops that move elements are cloned. In these the 64-bit result is
-// the narrow one modulo 2^width, so the new address is either the old one or a multiple of 2^width elements from it,
-// where the old one cannot have been meant. After a quotient or a comparison that no longer holds: a wrapped hash taken
-// modulo a table size is a meaningful index, and stays what it is.
+// Only sums, differences, products, left shifts and ops that move elements are cloned. For these the 64-bit result
+// equals the narrow one modulo 2^width. So the new address is either the old one or a multiple of 2^width elements away
+// from it, in which case the old one cannot have been intended. After a quotient or a comparison that no longer holds:
+// a wrapped hash taken modulo a table size is a meaningful index, and is left unchanged.
 #include "compiler/analysis/Range.h"
 #include "compiler/transforms/tile/Passes.h"
 #include "dialects/tile/TileOps.h"
@@ -29,10 +29,10 @@ static bool movesElements(Operation *op) {
              tile::JoinOp, tile::SplitOp, tile::CatOp, tile::HintOp>(op);
 }
 
-/// Ops with a 64-bit counterpart that agrees with them modulo 2^width.
+/// Ops with a 64-bit form that agrees with them modulo 2^width.
 static bool hasWideForm(Operation *op) { return isRing(op) || movesElements(op) || isa<arith::SelectOp>(op); }
 
-/// Operands that hold what the result is made of (not the condition of a select).
+/// The operands whose values become the result's (not the condition of a select).
 static MutableArrayRef<OpOperand> partsOf(Operation *op) {
   return op->getOpOperands().drop_front(isa<arith::SelectOp>(op) ? 1 : 0);
 }
@@ -42,7 +42,8 @@ static bool isNarrow(Value value) {
 }
 
 namespace {
-/// Which values may have wrapped on the way, found forwards from the ops that can; through loops and branches too.
+/// Which values may depend on a wrapped result, propagated forwards from the ops that can wrap, through loops and
+/// branches too.
 class WrapMarks {
 public:
   WrapMarks(Operation *root, const RangeAnalysis &ranges) {
@@ -73,7 +74,7 @@ public:
   }
 
   bool contains(Value value) const { return marked.contains(value); }
-  /// `to` stands for `from`, which is about to be erased.
+  /// `to` replaces `from`, which is about to be erased.
   void replace(Value from, Value to) {
     if (marked.erase(from))
       marked.insert(to);
@@ -92,11 +93,11 @@ public:
   Widener(WrapMarks &marks, MLIRContext *context)
       : marks(marks), wide(IntegerType::get(context, 64)), builder(context) {}
 
-  /// Gives loops and branches that carry what `offsets` are made of a second, 64-bit copy of it.
+  /// Gives loops and branches that carry parts of `offsets` a second, 64-bit copy of those values.
   void widenControlFlow(Operation *root, ArrayRef<Value> offsets);
-  /// `value` in 64 bits: exact as far up as something may have wrapped, sign-extended from there.
+  /// `value` in 64 bits: recomputed as far up as something may have wrapped, sign-extended from there.
   Value widen(Value value);
-  /// Stops carrying narrow values that only served addresses; to be called when those use the wide ones.
+  /// Removes carried narrow values that only served addresses; to be called once those use the wide ones.
   void dropNarrowCopies();
 
 private:
@@ -150,7 +151,7 @@ void Widener::rebuildFor(scf::ForOp loop, ArrayRef<unsigned> indices) {
       builder, loop.getLoc(), loop.getLowerBound(), loop.getUpperBound(), loop.getStep(), inits,
       [](OpBuilder &, Location, Value, ValueRange) {}, loop.getUnsignedCmp());
   next->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
-  // The body moves as it is: its values keep their identity, and what is known of them.
+  // The body moves unchanged: its values keep their identity, and with it the analysis results.
   next.getRegion().takeBody(loop.getRegion());
   unsigned count = loop.getNumResults();
   for (auto [extra, index] : llvm::enumerate(indices)) {
@@ -200,7 +201,7 @@ static void eraseUnused(ArrayRef<Operation *> candidates) {
   }
 }
 
-/// True when all that comes of `value` inside its loop, inner loops included, is operand `index` of the loop's yield.
+/// True if `value` is used inside its loop, inner loops included, only to compute operand `index` of the loop's yield.
 static bool feedsOnly(Value value, scf::YieldOp yield, unsigned index, llvm::DenseSet<Value> &seen) {
   if (!seen.insert(value).second)
     return true;
@@ -233,7 +234,7 @@ void Widener::dropNarrowCopies() {
       if (!loop.getResult(index).use_empty() || !feedsOnly(loop.getRegionIterArg(index), yield, index, seen))
         continue;
       Operation *last = yield.getOperand(index).getDefiningOp();
-      yield->setOperand(index, loop.getRegionIterArg(index)); // now invariant, and unused
+      yield->setOperand(index, loop.getRegionIterArg(index)); // now invariant and unused
       if (last)
         eraseUnused(last);
     }
@@ -244,7 +245,7 @@ void Widener::widenControlFlow(Operation *root, ArrayRef<Value> offsets) {
   llvm::for_each(offsets, [&](Value offset) { demand(offset); });
   if (carriedWide.empty())
     return;
-  // Outer before inner and first before later, so that initial values are there in 64 bits when they are needed.
+  // Outer before inner and first before later, so that initial values exist in 64 bits when they are needed.
   SmallVector<Operation *> order;
   root->walk<WalkOrder::PreOrder>([&](Operation *op) {
     if (carriedWide.contains(op))
@@ -299,7 +300,7 @@ Value Widener::extend(Value value) {
           builder, value.getLoc(),
           DenseElementsAttr::get(cast<ShapedType>(type), splat.getSplatValue<APInt>().sext(64)));
   }
-  // Spread after extending: the scalar is cheaper to extend, and may serve elsewhere.
+  // Splat after extending: a scalar is cheaper to extend, and may be reused elsewhere.
   if (auto splat = value.getDefiningOp<tile::SplatOp>())
     return tile::SplatOp::create(builder, value.getLoc(), type, widen(splat.getValue()));
   return arith::ExtSIOp::create(builder, value.getLoc(), type, value);
@@ -329,7 +330,7 @@ struct WidenOffsets : kiln::impl::WidenOffsetsPassBase<WidenOffsets> {
         stale.push_back(definition);
       op.getOffsetMutable().assign(widener.widen(op.getOffset()));
     }
-    // Values are looked up by identity until here; only now may unused ones go.
+    // Values are looked up by identity up to here; only now may unused ones be erased.
     eraseUnused(stale);
     widener.dropNarrowCopies();
     RewritePatternSet cleanup(&getContext());
