@@ -1,5 +1,5 @@
-// Quotients and square roots of f32 whose operation says `afn`, as `/` and kl.sqrt do and kl.div_rn and kl.sqrt_rn do
-// not: on a GPU one approximate instruction (2 ulp) in place of a sequence with a branch.
+// f32 quotients and square roots whose operation has the flag `afn` (`/` and kl.sqrt do, kl.div_rn and kl.sqrt_rn do
+// not): on a GPU, one approximate instruction (2 ulp) instead of a sequence with a branch.
 #include "compiler/transforms/math/Functions.h"
 
 using namespace mlir;

@@ -119,7 +119,7 @@ Num expand::quietNan(Num like) {
   return like.like(llvm::APFloat::getQNaN(cast<FloatType>(like.element()).getFloatSemantics()));
 }
 
-// The constant is the first operand of the comparison and of the choice: that is x86's max/min instruction, which
+// The constant is the first operand of the comparison and of the select: that is x86's max/min instruction, which
 // returns its second operand when one is NaN.
 Num expand::atMost(Num x, double high) {
   Num h = x.constant(high);

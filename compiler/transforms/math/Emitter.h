@@ -1,5 +1,5 @@
-// A small embedded language for writing elementary functions as formulas: a Num is an SSA value (scalar, vector or
-// tensor) together with the place where its users are built. Constants take the shape of the value they meet.
+// A small embedded language for writing elementary functions as formulas. A Num is an SSA value (scalar, vector or
+// tensor) together with the emitter that builds its users. Constants take the shape of the other operand.
 //
 //   Num r = x - n * 0.5;  Num y = select(r < 0, -r, horner(r, table));
 //
@@ -13,7 +13,7 @@
 
 namespace kiln::expand {
 
-/// Where code is built and for which machine.
+/// Where code is built, and for which machine.
 struct Emitter {
   mlir::OpBuilder &builder;
   mlir::Location loc;
@@ -24,7 +24,7 @@ struct Emitter {
 struct Format {
   unsigned bits, mantissa;
   int64_t bias;
-  bool hasInfinity = true; ///< no: all-ones magnitude is the only NaN, the exponent's top value is finite (E4M3FN)
+  bool hasInfinity = true; ///< if not, the all-ones magnitude is the only NaN and the top exponent is finite (E4M3FN)
 
   int64_t mantissaMask() const { return (int64_t(1) << mantissa) - 1; }
   int64_t magnitudeMask() const { return (uint64_t(1) << (bits - 1)) - 1; }
@@ -47,7 +47,7 @@ public:
   Format format() const { return formatOf(element()); }
   explicit operator bool() const { return bool(v); }
 
-  /// This value's shape with other elements.
+  /// This value's shape with another element type.
   mlir::Type typeWith(mlir::Type other) const;
   /// A constant of this value's shape and element type.
   Num like(double constant) const;
@@ -131,7 +131,7 @@ inline Num fma(Num a, double b, Num c) { return fma(a, a.constant(b), c); }
 /// a b + c with one or two roundings, whichever is cheap: a step of a polynomial.
 Num mulAdd(Num a, Num b, Num c);
 template <typename T> Num mulAdd(Num a, Num b, T c) { return mulAdd(a, b, a.constant(c)); }
-/// Value of the polynomial with the given coefficients, lowest order first.
+/// The polynomial with the given coefficients, lowest order first, at x.
 Num horner(Num x, llvm::ArrayRef<double> coefficients);
 
 Num abs(Num x);
@@ -142,10 +142,10 @@ Num truncate(Num x);
 Num isNan(Num x);
 Num infinity(Num like);
 Num quietNan(Num like);
-/// min(max(x, low), high) that keeps NaN and needs two instructions.
+/// min(max(x, low), high) in two instructions; keeps NaN.
 Num clamp(Num x, double low, double high);
 Num atMost(Num x, double high);
-Num maximum(Num a, Num b); ///< of numbers; b where one is NaN
+Num maximum(Num a, Num b); ///< of numbers; b if either is NaN
 Num minimum(Num a, Num b);
 
 /// Reinterpretation of bits.
@@ -153,7 +153,7 @@ Num bits(Num x);
 Num fromBits(Num integer, mlir::Type element);
 Num toInteger(Num x, mlir::Type element);     ///< fptosi
 Num signedToFloat(Num i, mlir::Type element); ///< sitofp
-/// Exact conversion of |i| < 2^(mantissa - 1) with an addition: no instruction set lacks it.
+/// Exact conversion of |i| < 2^(mantissa - 1) by an addition, which every instruction set has.
 Num smallToFloat(Num i, mlir::Type element);
 /// Between f32 and f64, or between integer widths (zero- or sign-extending, or truncating).
 Num convert(Num x, mlir::Type element);
@@ -161,10 +161,9 @@ Num extendUnsigned(Num i, mlir::Type element);
 Num extendSigned(Num i, mlir::Type element);
 Num truncateTo(Num i, mlir::Type element);
 
-/// Whether this f32 value may go through the approximate instructions of a GPU (ex2, rsqrt, div.full, ...), which work
-/// on one number.
+/// Whether this f32 value may use a GPU's approximate instructions (ex2, rsqrt, div.full, ...), which work on scalars.
 bool hasSpecialFunctions(Num x);
-/// A call of an LLVM intrinsic on operands of the same type; the result has it too, or is `result`.
+/// Calls an LLVM intrinsic on operands of the same type; the result has that type too, unless `result` is given.
 Num intrinsic(llvm::StringRef name, llvm::ArrayRef<Num> operands, mlir::Type result = {});
 
 /// An unevaluated sum: |lo| is at most half a unit in the last place of hi.
@@ -175,14 +174,14 @@ Pair twoSum(Num a, Num b);
 Pair fastTwoSum(Num a, Num b); ///< |a| >= |b| or a == 0
 Pair twoProduct(Num a, Num b);
 
-/// True where any lane's condition is: an i1. Tensors have no such reduction here, so callers take the branch-free way.
+/// An i1 that is true if the condition holds in any lane. Tensors have no such reduction, so callers avoid the branch.
 mlir::Value anyLane(Num condition);
 bool hasAnyLane(Num x);
-/// `slow(x)` where `condition`, else `fast`. The slow code runs only if some lane needs it.
+/// `slow()` where `condition`, else `fast`. The slow code runs only if some lane needs it.
 llvm::SmallVector<Num> selectRarely(Num condition, llvm::ArrayRef<Num> fast,
                                     const std::function<llvm::SmallVector<Num>()> &slow);
-/// Repeats `step` on `state` until `pending(state)` holds for no lane; on tensors exactly `bound` times, which must
-/// then be harmless for lanes that are done.
+/// Repeats `step` on `state` until `pending(state)` holds in no lane; on tensors exactly `bound` times, so that `step`
+/// must not change lanes that are done.
 Num iterate(Num state, int64_t bound, const std::function<Num(Num)> &pending, const std::function<Num(Num)> &step);
 
 } // namespace kiln::expand

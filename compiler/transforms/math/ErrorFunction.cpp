@@ -1,6 +1,6 @@
-// erf, erfc. erf of f32 is two polynomials: x (1 + q(x^2)) up to one, then 1 - q(x - 1)^4, whose power keeps the
-// degree low and whose shift keeps rounding errors small where they count. f64: a polynomial up to one, then 1 -
-// erfc(x); erfc(x) = e^(-x^2) g(x) with a smooth, slowly varying g.
+// erf, erfc. For f32, erf is two polynomials: x (1 + q(x^2)) up to one, then 1 - q(x - 1)^4; the power keeps the degree
+// low, and the shift keeps rounding errors small where they matter. For f64, a polynomial up to one, then 1 - erfc(x);
+// erfc(x) = e^(-x^2) g(x) with a smooth, slowly varying g.
 #include "compiler/transforms/math/Coefficients.h"
 #include "compiler/transforms/math/Functions.h"
 
@@ -15,11 +15,11 @@ static Num erfNear(Num x) {
   return mulAdd(x, horner(z, single ? ArrayRef<double>(tables::kErfNearF32) : ArrayRef<double>(tables::kErfF64)), x);
 }
 
-/// erfc(a) of f64 for a >= 0. Factors are carried as pairs: five roundings would add up to 3 ulp.
+/// f64 erfc(a) for a >= 0. Intermediate results are carried as pairs: five roundings would add up to 3 ulp.
 static Num erfcPositive(Num a) {
   Num x = atMost(a, 28.0);
   Num sum = x + 4.0, difference = x - 4.0, inverse = 1.0 / sum;
-  // The quotient rounded once: an error in it would be magnified near its ends.
+  // Correct the quotient to a single rounding: an error in it would be magnified near the ends of its range.
   Num t = difference * inverse;
   t = fma(fma(-t, sum, difference), inverse, t);
   Pair bottom = twoSum(x + x, x.constant(1.0));
@@ -45,8 +45,8 @@ Num expand::erf(Num x) {
   return select(a < 1.0, near, copySign(far, x));
 }
 
-// erfc(x) = 2^(x q(x)): one instruction does the falling off, and q hardly bends. Near zero, where 1 - erfc(x) would
-// lose the digits, two terms of the series.
+// erfc(x) = 2^(x q(x)): one instruction produces the decay, and q is nearly straight. Near zero, where 1 - erfc(x)
+// would cancel, two terms of the series.
 Num expand::erfForNarrow(Num x) {
   Num a = abs(x), z = x * x;
   Num near = x * fma(z, tables::kErfSeriesF32[1], x.constant(tables::kErfSeriesF32[0]));
@@ -55,8 +55,7 @@ Num expand::erfForNarrow(Num x) {
   return select(a < 0.1, near, copySign(far, x));
 }
 
-/// Whether the program sees `value` only through a rounding to f16 or bf16, and on the way only in sums, products and
-/// choices.
+/// Whether the program uses `value` only in sums, products and selects that end in a rounding to f16 or bf16.
 static bool endsNarrow(Value value) {
   SmallVector<Value> pending = {value};
   for (unsigned visited = 0; !pending.empty(); ++visited) {
@@ -98,7 +97,7 @@ struct NarrowErfPattern : OpRewritePattern<math::ErfOp> {
 static Num erfcDouble(Num x) {
   Num tail = erfcPositive(abs(x));
   Num far = select(x < 0.0, 2.0 - tail, tail);
-  // 1 - erf(x) = (1 - x) - x q(x^2), with little left to round in the second term.
+  // 1 - erf(x) = (1 - x) - x q(x^2), where the second term rounds little.
   Pair base = twoSum(x.constant(1.0), -x);
   Num near = base.hi + fma(-x, horner(x * x, tables::kErfF64), base.lo);
   return select(abs(x) < 0.75, near, far);

@@ -1,5 +1,5 @@
-// kiln-expand-math: makes a function of what a kernel computes very often, collects the families' patterns, applies
-// them, and refuses what is left.
+// kiln-expand-math: outlines functions that a kernel computes very often, collects and applies the patterns of all
+// families, and refuses what is left.
 #include "compiler/transforms/math/ExpandMath.h"
 #include "compiler/transforms/math/Functions.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -71,21 +71,21 @@ bool kiln::needsMathExpansion(Operation *op, const Target &target) {
               math::CopySignOp, math::AbsIOp, math::CtPopOp, math::CountLeadingZerosOp, math::CountTrailingZerosOp>(op);
 }
 
-// An expansion is up to a hundred operations, and LLVM takes 10 ms for each: a kernel with hundreds of them would take
-// seconds. Those that ordinary kernels have stay where they are, without the cost of a call. On a GPU, where a call
-// also dictates registers, only the functions with a second, long way to reduce huge arguments are worth one.
+// An expansion is up to a hundred operations, and LLVM spends 10 ms on each: a kernel with hundreds of them would take
+// seconds. Ordinary kernels stay below the threshold and pay for no call. On a GPU, where a call also constrains
+// registers, only functions with a second, long path for reducing huge arguments are worth one.
 static constexpr size_t kOftenEnough = 32, kOftenEnoughOnGpu = 64;
 
-/// Whether what stands in the program often becomes a call.
+/// Whether this op may become a call if it occurs often.
 static bool mayOutline(Operation *op, const Target &target) {
   return target.isGpu() ? isa<math::SinOp, math::CosOp, math::TanOp>(op) : isa<math::MathDialect>(op->getDialect());
 }
 
-/// An elementary function that stands in the program `kOftenEnough` times on one type becomes a function that is called
-/// there.
+/// Replaces an elementary function that occurs at least `kOftenEnough` times on one type in the module by calls to one
+/// function.
 static void outlineRepeated(ModuleOp module, const Target &target) {
   size_t often = target.isGpu() ? kOftenEnoughOnGpu : kOftenEnough;
-  // Ops with one name, type and attributes are one function.
+  // Ops with the same name, type and attributes share a function.
   llvm::MapVector<std::pair<std::pair<StringAttr, Type>, DictionaryAttr>, SmallVector<Operation *>> groups;
   module.walk([&](Operation *op) {
     if (!mayOutline(op, target) || !needsMathExpansion(op, target) || op->getNumResults() != 1)
@@ -105,7 +105,7 @@ static void outlineRepeated(ModuleOp module, const Target &target) {
     auto function = func::FuncOp::create(b, loc, ("kiln_" + first->getName().stripDialect()).str(),
                                          b.getFunctionType(first->getOperandTypes(), first->getResultTypes()));
     function.setPrivate();
-    // LLVM would undo it.
+    // LLVM would inline it again.
     function->setAttr("passthrough", b.getStrArrayAttr({"noinline"}));
     symbols.insert(function);
     b.setInsertionPointToStart(function.addEntryBlock());

@@ -8,6 +8,6 @@ struct Target;
 /// The patterns of kiln-expand-math. `target` must outlive them.
 void populateExpandMathPatterns(mlir::RewritePatternSet &patterns, const Target &target);
 
-/// Whether `op` computes something the target has no instruction for and that the patterns would replace, or cannot.
+/// Whether the target has no instruction for `op`, so that the patterns must replace it (or fail to).
 bool needsMathExpansion(mlir::Operation *op, const Target &target);
 } // namespace kiln

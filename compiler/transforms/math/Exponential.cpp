@@ -1,7 +1,8 @@
 // exp, exp2, expm1. With n = round(x / ln 2) and r = x - n ln 2, e^x = 2^n e^r; e^r is a polynomial on |r| <= ln(2)/2.
 //
-// n is found by adding 1.5 2^mantissa, which leaves it in the low bits of the sum. 2 bias is added as well, so that the
-// two factors of 2^n = 2^(n/2) 2^(n - n/2) are a shift each; two factors because one cannot reach the denormals.
+// n is found by adding 1.5 2^mantissa, which leaves n in the low bits of the sum. Adding 2 bias as well turns each of
+// the two factors in 2^n = 2^(n/2) 2^(n - n/2) into one shift. Two factors are needed because one cannot reach the
+// denormals.
 #include "compiler/transforms/math/Coefficients.h"
 #include "compiler/transforms/math/Functions.h"
 
@@ -10,7 +11,7 @@ using namespace kiln;
 using namespace kiln::expand;
 
 namespace {
-/// Beyond these arguments the result is 0 or infinity; they also keep n in the range the shifts can express.
+/// Outside this domain the result is 0 or infinity; it also keeps n in the range that the shifts can express.
 struct Domain {
   double low, high;
 };
@@ -29,7 +30,7 @@ Exponential expand::exponential(Num x, Num low) {
   r = fma(n, -t.ln2[1], r);
   if (!low)
     return {mulAdd(mulAdd(horner(r, t.exp), r, 1.0), r, 1.0), bits(shifted), {}};
-  // The caller's argument is precise: keep more of it.
+  // The caller's argument is more precise: keep that precision.
   Pair whole = twoSum(r, low);
   Num q = horner(whole.hi, t.exp);
   Pair minusOne = fastTwoSum(whole.hi, mulAdd(whole.hi * whole.hi, q, whole.lo));
@@ -46,9 +47,9 @@ Num expand::scale(Exponential e) {
   return e.mantissa * first * second;
 }
 
-// On a GPU ex2 takes the place of the polynomial, and of half the scaling: n stays within -126 and 127, so that 2^n is
-// one normal number, and what lies beyond goes through ex2, down to 0 and up to infinity. The limits come free with a
-// multiplication that saturates to [0, 1]. Right within 2 ulp; infinities and NaN take the same way.
+// On a GPU ex2 replaces the polynomial and half of the scaling: n stays within -126 and 127, so that 2^n is one normal
+// number, and ex2 covers the rest of the range, down to 0 and up to infinity. A multiplication that saturates to [0, 1]
+// provides the limits for free. Accurate within 2 ulp; infinities and NaN need no special case.
 static Num expByInstruction(Num x) {
   const Tables &t = tablesFor(x);
   Num position = intrinsic("llvm.nvvm.fma.rn.sat.f", {x, x.constant(t.log2e[0] / 253), x.constant(126.0 / 253)});
@@ -78,7 +79,7 @@ Num expand::exp2(Num x) {
 Num expand::expm1(Num input) {
   Format f = input.format();
   const Tables &t = tablesFor(input);
-  // Below the lower end the result is -1 to the last place.
+  // Below the lower end the result rounds to -1.
   Num x = f.bits == 32 ? clamp(input, -20, 91) : clamp(input, -40, 712);
   Num shifted = mulAdd(x, x.constant(t.log2e[0]), roundingConstant(f));
   Num n = shifted - roundingConstant(f);
@@ -88,11 +89,11 @@ Num expand::expm1(Num input) {
   Num square = high * high;
   low = mulAdd(horner(high, t.exp), square, low);
   Num e = bits(shifted);
-  // The high part of the rounding constant drops out of the shifts, so its sign does not matter.
+  // The shifts discard the high part of the rounding constant, so its sign does not matter.
   Num inverse = scale({x.constant(1.0), e.constant(4 * f.bias) - e, {}});
   Pair sum = fastTwoSum(1.0 - inverse, high);
   Num result = scale({sum.hi + (sum.lo + low), e, {}});
-  // Keeps -0, and denormals exact.
+  // Preserves -0, and keeps denormals exact.
   return select(abs(input) < (f.bits == 32 ? 0x1p-25 : 0x1p-54), input, result);
 }
 

@@ -1,5 +1,5 @@
-// The elementary functions as formulas over Num, and the patterns that put them in place of operations. A family is
-// one file; a function here is defined in the file of its family. All take and return f32 or f64 values.
+// The elementary functions as formulas over Num, and the patterns that replace operations by them. Each family is one
+// file, which defines the functions listed under its name. All take and return f32 or f64 values.
 #pragma once
 #include "compiler/transforms/math/Emitter.h"
 #include "mlir/IR/PatternMatch.h"
@@ -7,12 +7,12 @@
 namespace kiln::expand {
 
 // Exponential.cpp
-/// e^x before its scaling by a power of two, which `scale` does last, so that a factor can be applied in between
+/// e^x before its scaling by a power of two. `scale` applies that last, so that the caller can multiply in between
 /// without leaving the normal range.
 struct Exponential {
   Num mantissa; ///< within [0.7, 1.42]
   Num exponent; ///< integer bits whose low part is n + 2 bias
-  Num low;      ///< what rounding took from the mantissa; only for arguments given as a sum
+  Num low;      ///< the mantissa's rounding error; only if the argument is given as a sum
 };
 Exponential exponential(Num x, Num low = {}); ///< of x + low, |low| far below |x|; x is clamped
 Num scale(Exponential e);
@@ -54,7 +54,7 @@ Num atanh(Num x);
 // ErrorFunction.cpp
 Num erf(Num x);
 Num erfc(Num x);
-/// erf of f32 for results that end in f16 or bf16: within 2^-19 of it and within 2^-16 of its size, in 15 instructions.
+/// f32 erf for results rounded to f16 or bf16: within 2^-19 of erf and within 2^-16 of its size, in 15 instructions.
 Num erfForNarrow(Num x);
 
 // Power.cpp
@@ -65,26 +65,27 @@ Num cbrt(Num x);
 Num rsqrt(Num x);
 
 // Approximate.cpp
-/// Whether `op`, a quotient or root of f32, need not be rounded correctly and is one instruction that is not.
+/// Whether `op`, an f32 quotient or root, need not be correctly rounded and has an approximate instruction.
 bool isApproximate(mlir::Operation *op, const Target &target);
 
 // Remainder.cpp
 Num remainder(Num x, Num y);
 
 // FusedMultiplyAdd.cpp
-/// a b + c rounded once, for machines without the instruction, narrow floats too.
+/// a b + c rounded once, for machines without the instruction and for narrow floats.
 Num softwareFma(Num a, Num b, Num c);
 
 // NarrowFloat.cpp
 bool isNarrow(mlir::Type element);
 bool isKnownFloat(mlir::Type element);
-/// Whether the machine has `op` on the narrow type it computes with.
+/// Whether the machine can perform `op` directly on its narrow type.
 bool isNativeNarrow(mlir::Operation *op, const Target &target);
-/// Whether it converts between f32 and bf16. (AVX512-BF16 does, but takes denormals for zero: not meant.)
+/// Whether it converts between f32 and bf16. (AVX512-BF16 also does, but flushes denormals to zero, so it does not
+/// count.)
 inline bool convertsBf16(const Target &target) { return target.has(Feature::Bf16Fma); }
 /// Whether one instruction rounds f32 or f64 to f16 or bf16, to nearest even.
 bool truncatesNatively(mlir::Type from, mlir::Type to, const Target &target);
-/// An f32 that is exactly a number, infinity or NaN of the narrow type, as that. Nothing is rounded or saturated.
+/// Converts an f32 that is exactly a number, infinity or NaN of the narrow type. Nothing is rounded or saturated.
 Num truncateExact(Num single, mlir::Type element);
 
 // Each file adds its patterns; they match f32 and f64 (narrow types are widened first).
@@ -109,7 +110,7 @@ inline bool isSingleOrDouble(mlir::Type type) {
   return element.isF32() || element.isF64();
 }
 
-/// f(x) in place of an operation of one f32 or f64 operand; f(x, y) for two.
+/// Replaces an operation of one f32 or f64 operand by f(x), of two by f(x, y), of three by f(x, y, z).
 template <typename Op, typename Function> class FunctionPattern : public mlir::OpRewritePattern<Op> {
 public:
   FunctionPattern(mlir::MLIRContext *context, const Target &target, Function function)

@@ -1,12 +1,12 @@
-// math.fma on machines without the instruction (LLVM would call fmaf) and of narrow floats. The exact sum is found as a
-// pair of numbers; its low part is rounded to odd, so that the last step rounds as if it saw all bits.
+// math.fma for machines without the instruction (LLVM would call fmaf) and for narrow floats. The exact sum is computed
+// as a pair of numbers, whose low part is rounded to odd, so that the last step rounds as if it saw all bits.
 #include "compiler/transforms/math/Functions.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::expand;
 
-/// a + b, inexact results moved to the neighbour whose last bit is one.
+/// a + b, with inexact results moved to the neighbour whose last bit is one.
 static Num addToOdd(Num a, Num b) {
   Pair sum = twoSum(a, b);
   Num i = bits(sum.hi);
@@ -22,7 +22,7 @@ static Pair halves(Num x) {
   return {high, x - high};
 }
 
-// Exact but for products that leave the normal range; there the two-step result stands.
+// Exact unless the product leaves the normal range; then the two-step result is used.
 static Num softwareFmaDouble(Num a, Num b, Num c) {
   Num p = a * b;
   Pair x = halves(a), y = halves(b);
@@ -35,7 +35,7 @@ static Num softwareFmaDouble(Num a, Num b, Num c) {
 Num expand::softwareFma(Num a, Num b, Num c) {
   if (a.element().isF64())
     return softwareFmaDouble(a, b, c);
-  // Where the product is exact: of f32, and of bf16, which has its exponents, in f64.
+  // Use a type in which the product is exact: f64 for f32 and for bf16, which has the same exponents.
   Builder &builder = a.emitter().builder;
   bool wideExponents = a.element().isF32() || a.element().isBF16();
   Type wide = wideExponents ? Type(builder.getF64Type()) : Type(builder.getF32Type());
@@ -43,7 +43,7 @@ Num expand::softwareFma(Num a, Num b, Num c) {
 }
 
 namespace {
-/// Before narrow operations are widened, which would round the sum to f32 first.
+/// Runs before narrow operations are widened, which would round the sum to f32 first.
 struct NarrowFmaPattern : OpRewritePattern<math::FmaOp> {
   NarrowFmaPattern(MLIRContext *context, const Target &target)
       : OpRewritePattern(context, PatternBenefit(2)), target(target) {}

@@ -1,4 +1,5 @@
-// sinh, cosh, tanh and their inverses. Rare ones of f32 are computed in f64, where the plain formulas are exact enough.
+// sinh, cosh, tanh and their inverses. The rare ones are computed in f64 for f32, where the plain formulas are exact
+// enough.
 #include "compiler/transforms/math/Coefficients.h"
 #include "compiler/transforms/math/Functions.h"
 
@@ -11,8 +12,8 @@ static Num inDouble(Num x, Num (*f)(Num)) {
   return convert(f(convert(x, x.emitter().builder.getF64Type())), x.element());
 }
 
-// 1 - 2 / (e^(2|x|) + 1), whose errors shrink with the second term; below, where they would not, a polynomial. The sign
-// is set on both: that of the polynomial is lost at -0, which it adds to +0.
+// 1 - 2 / (e^(2|x|) + 1), whose relative error shrinks with the second term; below 1, where it would not, a polynomial.
+// Both get their sign from x: the polynomial alone would turn -0 into +0.
 static Num tanhByInstruction(Num x) {
   Num a = abs(x), z = x * x;
   Num near = fma(x * z, horner(z, tables::kTanhF32), x);
@@ -26,7 +27,7 @@ Num expand::tanh(Num x) {
     return tanhByInstruction(x);
   bool single = x.element().isF32();
   Num e = expm1(atMost(abs(x), single ? 10.0 : 20.0) * 2.0);
-  // The quotient is corrected for the rounding of its divisor: with the error of E itself, two more would be too many.
+  // Correct the quotient for the rounding of its divisor: on top of the error of E itself, two more would be too many.
   Pair bottom = twoSum(e, e.constant(2.0));
   Num inverse = 1.0 / bottom.hi, q = e * inverse;
   Num rest = fma(-q, bottom.hi, e) - q * bottom.lo;
@@ -52,8 +53,8 @@ Num expand::cosh(Num x) {
   return e + 0.25 / e;
 }
 
-// |x| + (sqrt(x^2 + 1) - 1) inside log1p; squares overflow above 2^500, where asinh(x) = log(2 |x|) already holds far
-// below.
+// |x| + (sqrt(x^2 + 1) - 1) inside log1p. Squares overflow above 2^500, but asinh(x) = log(2 |x|) already holds far
+// below that.
 static Num asinhDouble(Num x) {
   Num a = abs(x), far = a > 0x1p28;
   Num b = select(far, 1.0, a), square = b * b;
@@ -63,7 +64,7 @@ static Num asinhDouble(Num x) {
 
 static Num acoshDouble(Num x) {
   Num far = x > 0x1p28;
-  // log1p(d + s) with d = x - 1 exact and s = sqrt(x^2 - 1), whose rounding errors are kept.
+  // log1p(d + s) with d = x - 1 exact and s = sqrt(x^2 - 1), whose rounding error is kept.
   Num b = clamp(x, 1.0, 0x1p29), d = b - 1.0;
   Num square = fma(b, b, b.constant(-1.0)), s = sqrt(square);
   Pair sum = twoSum(d, s);

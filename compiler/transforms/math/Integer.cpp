@@ -1,4 +1,4 @@
-// Integer operations without an instruction: powers, rounding divisions, wide products of vectors of i64.
+// Integer operations without an instruction: powers, rounding divisions, wide products of i64 vectors.
 #include "compiler/transforms/math/Functions.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -8,8 +8,8 @@ using namespace kiln;
 using namespace kiln::expand;
 
 namespace {
-/// High and low half of a product of i64 vectors from four products of 32-bit halves; LLVM would leave the registers
-/// and multiply lane by lane as i128. Scalars have the instruction.
+/// High and low half of a product of i64 vectors from four products of 32-bit halves; LLVM would leave vector registers
+/// and multiply lane by lane as i128. Scalars have an instruction.
 template <typename Op, bool isSigned> struct WideProductPattern : OpRewritePattern<Op> {
   WideProductPattern(MLIRContext *context, const Target &target) : OpRewritePattern<Op>(context), target(target) {}
   LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {
@@ -30,8 +30,8 @@ template <typename Op, bool isSigned> struct WideProductPattern : OpRewritePatte
   const Target &target;
 };
 
-/// x^n mod 2^bits by squaring. A negative power of anything but 1 and -1 is 0 (and so is one of 0, where MLIR leaves
-/// the value open).
+/// x^n mod 2^bits by squaring. A negative power of anything but 1 and -1 is 0 (including powers of 0, which MLIR leaves
+/// unspecified).
 struct IPowIPattern : OpRewritePattern<math::IPowIOp> {
   IPowIPattern(MLIRContext *context, const Target &target) : OpRewritePattern(context), target(target) {}
   LogicalResult matchAndRewrite(math::IPowIOp op, PatternRewriter &rewriter) const override {

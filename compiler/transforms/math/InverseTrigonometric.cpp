@@ -1,5 +1,5 @@
-// asin, acos, atan, atan2. Arctangents share one reduction: a quotient above 1/2 of the smaller by the larger
-// side is turned by pi/4 before the division, so there is one division and one polynomial.
+// asin, acos, atan, atan2. Arctangents share one reduction: if the quotient of the smaller by the larger side exceeds
+// 1/2, it is rotated by pi/4 before the division, so there is one division and one polynomial.
 #include "compiler/transforms/math/Coefficients.h"
 #include "compiler/transforms/math/Functions.h"
 
@@ -31,7 +31,7 @@ static Pair subtractFrom(ArrayRef<double> c, Pair a) {
 Num expand::atan(Num x) {
   Num a = abs(x), one = x.constant(1.0);
   Num steep = a > 1.0;
-  // Infinity over infinity cannot arise: the larger side is the finite one only when it is one.
+  // The smaller side is at most one, so infinity over infinity cannot occur; an infinite argument uses 0 / 1.
   Num large = select(steep, a, one), small = select(steep, one, a);
   Num unbounded = a == infinity(x);
   Pair r = atanOfQuotient(select(unbounded, 0.0, small), select(unbounded, 1.0, large));
@@ -43,7 +43,7 @@ Num expand::atan(Num x) {
 Num expand::atan2(Num y, Num x) {
   Format f = x.format();
   const Tables &t = tablesFor(x);
-  // A common scale keeps the turned sum finite and denormal sides exact.
+  // A common scale keeps the rotated sum finite and denormal sides exact.
   Num ay = abs(y), ax = abs(x);
   double big = f.bits == 32 ? 0x1p100 : 0x1p1000, down = f.bits == 32 ? 0x1p-50 : 0x1p-500;
   Num one = x.constant(1.0);
@@ -82,7 +82,7 @@ static Arcsine arcsine(Num x) {
   Num root = sqrt(half);
   Num s = select(folded, root, a);
   Num rest = s * z * horner(z, tablesFor(x).asin);
-  // What the square root rounded away.
+  // The rounding error of the square root.
   Num error = fma(-root, root, half) / (root + root);
   error = select(half > 0.0, error, 0.0);
   return {{s, rest + select(folded, error, 0.0)}, folded};

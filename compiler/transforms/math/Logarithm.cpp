@@ -1,7 +1,7 @@
 // log, log2, log10, log1p. x = 2^e (1 + f) with 1 + f within [sqrt(1/2), sqrt(2)).
 //
-// f32: log(1 + f) is a polynomial in f whose leading term is added last. f64: with s = f / (2 + f), log(1 + f) =
-// 2 atanh(s), a short series in s^2; for bases other than e the sum is multiplied by the base's factor in two parts.
+// f32: log(1 + f) is a polynomial in f whose leading term is added last. f64: with s = f / (2 + f), log(1 + f) = 2
+// atanh(s), a short series in s^2; for bases other than e the sum is multiplied by the base's factor in two parts.
 #include "compiler/transforms/math/Coefficients.h"
 #include "compiler/transforms/math/Functions.h"
 
@@ -29,13 +29,13 @@ Decomposed expand::decompose(Num x) {
   return split(select(denormal, x * up, x), select(denormal, f.bits == 32 ? -25 : -54, zero));
 }
 
-/// log(1 + f + correction) + e log 2 in the base; `correction` may be absent.
+/// log(1 + f + correction) + e log 2 in the given base; `correction` may be absent.
 static Num logarithm(Decomposed d, Base base, Num correction) {
   Num f = d.fraction, e = d.exponent;
   const Tables &t = tablesFor(f);
   bool natural = base == Base::E;
   ArrayRef<double> factor = base == Base::Two ? t.log2e : t.log10e;
-  ArrayRef<double> unit = natural ? t.ln2 : t.log10Of2; // log 2 in the base; exactly one for base two
+  ArrayRef<double> unit = natural ? t.ln2 : t.log10Of2; // log 2 in the given base; exactly one for base two
   auto addExponent = [&](Num high, Num low) {
     if (base == Base::Two)
       return e + (high + low);
@@ -61,7 +61,7 @@ static Num logarithm(Decomposed d, Base base, Num correction) {
     tail = tail + correction;
   if (natural)
     return fma(e, unit[0], f - (half - fma(e, unit[1], tail)));
-  // f - f^2/2 + tail as high + low, so that the factor's rounding does not add to the sum's.
+  // f - f^2/2 + tail as high + low, so that the factor's rounding error does not add to the sum's.
   Num high = f - half;
   Num low = (f - high) - half - fma(0.5 * f, f, -half) + tail;
   Num product = high * factor[0];
@@ -75,7 +75,7 @@ static Num logarithm(Decomposed d, Base base, Num correction) {
   return sum.hi + (sum.lo + rest);
 }
 
-/// Results for arguments that have no logarithm: NaN, 0, negative, infinite.
+/// Adds the results for special arguments: NaN, 0, negative, infinite.
 static Num withSpecials(Num x, Num pole, Num result) {
   Num atMostPole = select(x == pole, -infinity(x), quietNan(x));
   result = select(x <= pole, atMostPole, result);

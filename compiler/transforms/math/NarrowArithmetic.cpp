@@ -1,5 +1,5 @@
-// Operations on narrow floats: operands are extended to f32, the operation done there, its result rounded back. Signs
-// are bit operations; integers are converted by way of a type that holds them exactly, so that only one step rounds.
+// Operations on narrow floats: extend the operands to f32, compute there, round the result back. Sign operations work
+// on bits; integers are converted through a type that holds them exactly, so that only one step rounds.
 #include "compiler/transforms/math/Functions.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -9,7 +9,7 @@ using namespace kiln::expand;
 
 static Type elementOf(Type type) { return getElementTypeOrSelf(type); }
 
-/// Operations that move a value without looking at it.
+/// Operations that move a value without interpreting it.
 static bool onlyMoves(Operation *op) {
   return isa<arith::ConstantOp, arith::SelectOp, arith::BitcastOp, arith::ExtFOp, arith::TruncFOp>(op);
 }
@@ -34,8 +34,8 @@ static bool chooses(Operation *op) {
   return isa<arith::MaximumFOp, arith::MinimumFOp, arith::MaxNumFOp, arith::MinNumFOp>(op);
 }
 
-// Sums and products of f16 and bf16 are correctly rounded by either way, so that doing them natively changes no bit; so
-// is fma (FusedMultiplyAdd.cpp).
+// Sums and products of f16 and bf16 are correctly rounded either way, so native instructions give the same bits; the
+// same holds for fma (FusedMultiplyAdd.cpp).
 bool expand::isNativeNarrow(Operation *op, const Target &target) {
   Type element;
   for (Type type :
@@ -100,7 +100,7 @@ struct WidenPattern : RewritePattern {
   const Target &target;
 };
 
-/// negf, absf and copysign touch one bit.
+/// negf, absf and copysign change one bit.
 template <typename Op, typename Function> struct SignPattern : OpRewritePattern<Op> {
   SignPattern(MLIRContext *context, const Target &target, Function function)
       : OpRewritePattern<Op>(context, PatternBenefit(2)), target(target), function(function) {}
@@ -119,8 +119,8 @@ template <typename Op, typename Function> struct SignPattern : OpRewritePattern<
   Function function;
 };
 
-/// Integers of up to 16 bits are exact in f32 and up to 32 in f64. Of 64 bits, the last are folded into one that only
-/// says whether they were zero: f64 then holds enough for the one rounding that follows.
+/// Integers of up to 16 bits are exact in f32, of up to 32 in f64. The lowest of 64 bits are folded into one sticky
+/// bit; f64 then holds enough for the single rounding that follows.
 template <typename Op> struct FromIntegerPattern : OpRewritePattern<Op> {
   FromIntegerPattern(MLIRContext *context, const Target &target) : OpRewritePattern<Op>(context), target(target) {}
   LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {

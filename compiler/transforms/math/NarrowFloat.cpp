@@ -1,8 +1,8 @@
-// Conversions of f16, bf16, f8E4M3FN and f8E5M2, by integer operations on their bits wherever the machine has none.
+// Conversions of f16, bf16, f8E4M3FN and f8E5M2, by integer operations on their bits if the machine has no instruction.
 //
-// Rounding is to nearest, ties to even, or toward zero. Overflow gives infinity in f16 and bf16, in f8E4M3FN and f8E5M2
-// the largest finite number, for an infinite argument too: what PTX calls cvt.satfinite. Toward zero, a finite number
-// gives the largest finite one in every format.
+// Rounding is to nearest, ties to even, or toward zero. Overflow gives infinity in f16 and bf16. In f8E4M3FN and f8E5M2
+// it gives the largest finite number, for an infinite argument too, like PTX's cvt.satfinite. Toward zero, a finite
+// number gives at most the largest finite one in every format.
 #include "compiler/transforms/math/Functions.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
@@ -36,7 +36,7 @@ static Num extendToSingle(Num x) {
     return fromBits(wide << 16, f32);
   Num magnitude = wide & f.magnitudeMask();
   Num sign = (wide ^ magnitude) << int64_t(32 - f.bits);
-  // The fields in place, but with the narrow bias: a multiplication corrects the exponent and normalises denormals.
+  // The fields in place, but with the narrow bias: a multiplication corrects the exponent and normalizes denormals.
   Num placed = fromBits(magnitude << int64_t(23 - f.mantissa), f32);
   Num value = bits(placed * std::ldexp(1.0, 127 - int(f.bias)));
   if (f.hasInfinity)
@@ -50,15 +50,15 @@ static Num extendToSingle(Num x) {
 // Truncation
 //===----------------------------------------------------------------------===//
 
-/// f32 from f64, rounded to odd: the nearest float, unless that is even and inexact, then its odd neighbour on the
-/// argument's side. A second rounding to fewer bits then gives what one rounding of the f64 would.
+/// f32 from f64, rounded to odd: the nearest float, or if that is even and inexact, its odd neighbour on the argument's
+/// side. A second rounding to fewer bits then equals a single rounding of the f64.
 static Num roundToOddSingle(Num x) {
   Type f32 = x.emitter().builder.getF32Type();
   Num nearest = convert(x, f32), i = bits(nearest);
   Num back = abs(convert(nearest, x.element())), a = abs(x);
   Num even = (i & 1) == 0;
   Num moved = select(back > a, i - 1, i + 1);
-  // One-sided comparison: NaN is left alone. An infinity from overflow becomes the largest (odd) number.
+  // Both comparisons are false for NaN, which stays unchanged. Overflow to infinity becomes the largest (odd) number.
   Num inexact = (back > a) | (back < a);
   return fromBits(select(even & inexact, moved, i), f32);
 }
@@ -73,8 +73,8 @@ static Num roundBits(Num x, Format f, bool bf16) {
   if (bf16) // same exponents: no range to check
     return select(isNan, lshr(i, 16) | 0x40, nearestEven(i));
   Num sign = lshr(i ^ magnitude, 32 - int(f.bits));
-  // Normal results: rebias, round, and cut off what overflowed. Differences are unsigned below the normal range, where
-  // the other branch is taken.
+  // Normal results: rebias, round, and limit overflow. Below the normal range the difference wraps, but there the other
+  // branch is taken.
   Num normal = nearestEven(magnitude - ((127 - f.bias) << 23));
   int64_t limit = f.bits == 8 ? f.largest() : f.infinity();
   normal = select(normal < limit, normal, limit);
@@ -87,13 +87,13 @@ static Num roundBits(Num x, Format f, bool bf16) {
   return select(isNan, nan, result) | sign;
 }
 
-/// Whether one instruction converts a number `x` to or from this type of 8 bits.
+/// Whether one instruction converts the scalar `x` to or from this 8-bit type.
 static bool hasFp8Instructions(Num x, Type element) {
   return x.emitter().target.has(Feature::Fp8Convert) && !isa<ShapedType>(x.type()) &&
          isa<Float8E4M3FNType, Float8E5M2Type>(element);
 }
 
-/// f16 from a float of 8 bits, exactly.
+/// f16 from an 8-bit float, exactly.
 static Num extendToHalf(Num x) {
   OpBuilder &b = x.emitter().builder;
   StringRef name = isa<Float8E5M2Type>(x.element()) ? "llvm.nvvm.e5m2x2.to.f16x2.rn" : "llvm.nvvm.e4m3x2.to.f16x2.rn";
@@ -108,7 +108,7 @@ static Num truncateSingle(Num x, Type element) {
     return convert(x, element);
   if (hasFp8Instructions(x, element)) {
     StringRef name = isa<Float8E5M2Type>(element) ? "llvm.nvvm.ff.to.e5m2x2.rn" : "llvm.nvvm.ff.to.e4m3x2.rn";
-    // Of a pair the second operand is the lower byte.
+    // The second operand of the pair becomes the lower byte.
     Num pair = intrinsic(name, {x.constant(0.0), x}, e.builder.getI16Type());
     return fromBits(truncateTo(pair, e.builder.getI8Type()), element);
   }
@@ -117,7 +117,7 @@ static Num truncateSingle(Num x, Type element) {
   return fromBits(truncateTo(i, e.builder.getIntegerType(f.bits)), element);
 }
 
-/// Where rounding went away from zero, one step back. `exact` is the argument, `back` the rounded value converted back.
+/// Steps back where rounding went away from zero. `exact` is the argument, `back` the rounded value converted back.
 static Num stepTowardZero(Num rounded, Num back, Num exact) {
   Num i = bits(rounded);
   return fromBits(select(abs(back) > abs(exact), i - 1, i), rounded.element());
@@ -130,8 +130,8 @@ Num expand::truncateExact(Num single, Type element) {
   return fromBits(truncateTo(lshr(bits(convert(single, b.getF16Type())), 8), b.getI8Type()), element);
 }
 
-/// The value without the clamp to the range of `element` that tile IR has before a truncation to it: this one saturates
-/// by itself.
+/// Strips the clamp to the range of `element` that tile IR has before a truncation: this truncation saturates by
+/// itself.
 static Value withoutClamp(Value x, Type element) {
   auto low = x.getDefiningOp<arith::MinimumFOp>();
   auto high = low ? low.getLhs().getDefiningOp<arith::MaximumFOp>() : nullptr;
@@ -170,7 +170,7 @@ struct ExtendPattern : OpRewritePattern<arith::ExtFOp> {
       return success();
     }
     if (isa<Float8E5M2Type>(x.element()) && (to.isF16() || target.hasF16C())) {
-      // The upper byte of an f16.
+      // It is the upper byte of an f16.
       Num half = fromBits(extendUnsigned(bits(x), rewriter.getI16Type()) << 8, rewriter.getF16Type());
       rewriter.replaceOp(op, convert(half, to).value());
       return success();

@@ -31,24 +31,24 @@ static Pair preciseLog(Num x) {
   return fastTwoSum(total.hi, total.lo + (whole.lo + low));
 }
 
-/// |x|^y of f64 where x is neither 0 nor infinite nor NaN, y finite.
+/// f64 |x|^y, for x other than 0, infinity and NaN, and finite y.
 static Num magnitudeDouble(Num x, Num y) {
   Pair l = preciseLog(x);
   Num product = clamp(y * l.hi, -800, 800);
   Num rest = fma(y, l.hi, -product) + y * l.lo;
-  // Beyond the clamp the rest is meaningless, and the result is 0 or infinity without it.
+  // Outside the clamped range the rest is meaningless, and the result is 0 or infinity without it.
   Exponential e = exponential(product, select(abs(product) < 799.0, rest, 0.0));
   return scale({e.mantissa + e.low, e.exponent, {}});
 }
 
 static Num magnitudeSingle(Num x, Num y) { return exp2(y * log(x, Base::Two)); }
 
-/// pow in f64, from magnitudes that are exact enough for a result rounded to `single` or not.
+/// pow in f64; with `single`, accurate enough only for a result rounded to f32.
 static Num power(Num x, Num y, bool single, Num odd, Num integral) {
   Num a = abs(x);
   Num inf = infinity(x), one = x.constant(1.0), zero = x.constant(0.0);
   Num ordinary = single ? magnitudeSingle(a, y) : magnitudeDouble(a, y);
-  // |x| or |y| at the ends: 0, infinity, or one where |x| = 1.
+  // Extreme |x| or |y|: the result is 0 or infinity, or one if |x| = 1.
   Num grows = x.make<arith::CmpIOp>(arith::CmpIPredicate::eq, (a > 1.0).value(), (y > 0.0).value());
   Num limit = select(a == 1.0, one, select(grows, inf, zero));
   Num extreme = (a == 0.0) | (a == inf) | (abs(y) == inf);
@@ -75,12 +75,12 @@ Num expand::powInteger(Num x, Num y, Num odd) {
   return convert(power(xd, y, x.element().isF32(), odd, {}), x.element());
 }
 
-// A third of the bits is a guess good to 5 bits; each of Halley's steps triples that. The last step is Newton's, with
-// the residual t^3 - x computed exactly.
+// Dividing the bits by three gives a guess good to 5 bits; each Halley step triples that. The last step is Newton's,
+// with the residual t^3 - x computed exactly.
 static Num cbrtDouble(Num input) {
   Num a = abs(input);
   Num one = a.constant(1.0);
-  // Away from the ends of the range, where t^3 and 3x must not leave it.
+  // Scale away from the ends of the range, so that t^3 and 3x stay inside it.
   Num small = a < 0x1p-900, large = a > 0x1p900;
   Num x = a * select(small, 0x1p180, select(large, 0x1p-180, one));
   Num guess = bits(x);
@@ -100,7 +100,7 @@ static Num cbrtDouble(Num input) {
 
 Num expand::cbrt(Num x) { return convert(cbrtDouble(convert(x, x.emitter().builder.getF64Type())), x.element()); }
 
-// Both steps round, so the result is within 1.5 ulp; infinite at 0 and NaN below as the two operations have it.
+// Both steps round, so the result is within 1.5 ulp; infinite at 0 and NaN below 0, as the two operations give.
 Num expand::rsqrt(Num x) { return hasSpecialFunctions(x) ? intrinsic("llvm.nvvm.rsqrt.approx.f", {x}) : 1.0 / sqrt(x); }
 
 namespace {
@@ -111,7 +111,7 @@ struct FPowIPattern : OpRewritePattern<math::FPowIOp> {
       return failure();
     Emitter emitter{rewriter, op.getLoc(), target};
     Num x(emitter, op.getLhs()), n(emitter, op.getRhs());
-    // An exponent too large for a double has lost its low bits, hence `odd` from the integer.
+    // An exponent too large for a double has lost its low bits, hence `odd` comes from the integer.
     Num y = signedToFloat(n, rewriter.getF64Type());
     rewriter.replaceOp(op, powInteger(x, y, (n & 1) != 0).value());
     return success();

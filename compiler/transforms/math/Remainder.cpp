@@ -1,5 +1,5 @@
-// arith.remf: C's fmod, exact. r loses about 50 bits of its quotient by y per step: with y 2^n close below r 2^-50, the
-// quotient is a whole number below 2^52, and r - q y 2^n is exact in one fused step. f32 runs in f64.
+// arith.remf: C's fmod, exact. Each step reduces the quotient of r by y by about 50 bits: with y 2^n just below r
+// 2^-50, the quotient is a whole number below 2^52, and r - q y 2^n is exact in one fused step. f32 is computed in f64.
 #include "compiler/transforms/math/Functions.h"
 
 using namespace mlir;
@@ -8,7 +8,7 @@ using namespace kiln::expand;
 
 static constexpr int64_t kStepBits = 50;
 
-/// r mod y for r >= 0 and normal y > 0, their exponents at most `span` apart.
+/// r mod y for r >= 0 and normal y > 0, with exponents at most `span` apart.
 static Num reduceModulo(Num r, Num y, int64_t span) {
   Num divisorBits = bits(y), divisorExponent = lshr(divisorBits, 52);
   auto step = [&](Num r) {
@@ -37,13 +37,13 @@ Num expand::remainder(Num xIn, Num yIn) {
   if (single) {
     r = reduceModulo(a, d, 300);
   } else {
-    // A denormal divisor is scaled up; what is left of r after that division is small enough to be scaled as well.
+    // A denormal divisor is scaled up; the rest of r after dividing by that is small enough to be scaled as well.
     Num one = d.constant(1.0), small = d < 0x1p-960;
     Num up = select(small, 0x1p60, one), down = select(small, 0x1p-60, one);
     d = d * up;
     if (x.emitter().target.hasFMA()) {
       r = reduceModulo(a, d, 2100);
-    } else { // an emulated step overflows next to the largest number
+    } else { // an emulated step overflows near the largest number
       Num huge = a > 0x1p1000, lower = select(huge, 0x1p-4, one), raise = select(huge, 0x1p4, one);
       r = reduceModulo(a * lower, d * lower, 2100) * raise;
     }

@@ -1,12 +1,12 @@
-// round (half away from zero), classification, clampf, and maxnumf/minnumf, which LLVM turns into calls of fmaxf and
-// fminf in places.
+// round (half away from zero), classification, clampf, and maxnumf/minnumf, which LLVM sometimes turns into calls of
+// fmaxf and fminf.
 #include "compiler/transforms/math/Functions.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::expand;
 
-// The largest number below 1/2: adding 1/2 itself would carry 0.49999997 over to 1.
+// The largest number below 1/2: adding 1/2 itself would round 0.49999997 up to 1.
 static Num roundAway(Num x) {
   Num half = x.constant(x.element().isF32() ? 0x1.fffffep-2 : 0x1.fffffffffffffp-2);
   return truncate(x + copySign(half, x));
@@ -23,7 +23,7 @@ static Num clampFloat(Num x, Num low, Num high) {
   return x.make<arith::MinimumFOp>(raised.value(), high.value());
 }
 
-// x86's max gives its second operand when one is NaN, which is the other number unless that second operand is the NaN.
+// x86's max returns its second operand if one is NaN, which is the other number unless the second operand is the NaN.
 static Num maxNumber(Num a, Num b) { return select(isNan(b), a, maximum(a, b)); }
 static Num minNumber(Num a, Num b) { return select(isNan(b), a, minimum(a, b)); }
 
@@ -33,7 +33,7 @@ void expand::addRounding(Patterns &patterns, const Target &target) {
   addFunction<math::IsInfOp>(patterns, target, [](Num x) { return abs(x) == infinity(x); });
   addFunction<math::IsFiniteOp>(patterns, target, [](Num x) { return abs(x) < infinity(x); });
   addFunction<math::IsNormalOp>(patterns, target, isNormal);
-  if (!target.isGpu()) { // which has instructions that do so
+  if (!target.isGpu()) { // GPUs have instructions for these
     addFunction<arith::MaxNumFOp>(patterns, target, maxNumber);
     addFunction<arith::MinNumFOp>(patterns, target, minNumber);
   }

@@ -1,6 +1,6 @@
 // sin, cos, tan. The argument is reduced to r = x - n pi/2, |r| <= pi/4; polynomials give sin(r) and cos(r), and n mod
-// 4 says which is which. Up to a threshold the reduction subtracts n times pi/2 in three parts; beyond it (any lane)
-// the bits of 2/pi that matter are multiplied as integers: exact enough for every finite argument.
+// 4 says which is which. Up to a threshold the reduction subtracts n times pi/2 in three parts. Beyond it (in any lane)
+// it multiplies by the relevant bits of 2/pi as integers, exactly enough for every finite argument.
 #include "compiler/transforms/math/Coefficients.h"
 #include "compiler/transforms/math/Functions.h"
 
@@ -32,7 +32,7 @@ static SmallVector<int64_t> twoOverPiWords(unsigned zeros, unsigned width, unsig
   return words;
 }
 
-/// words[index .. index + count): a barrel shifter, because not every machine gathers and tensors cannot.
+/// words[index .. index + count): a barrel shifter, because not every machine can gather, and tensors cannot.
 static SmallVector<Num> pick(SmallVector<Num> words, Num index, unsigned indexBits, unsigned count) {
   for (int bit = indexBits - 1; bit >= 0; --bit) {
     unsigned step = 1u << bit, left = std::min<size_t>(words.size() - step, count + step - 1);
@@ -46,14 +46,14 @@ static SmallVector<Num> pick(SmallVector<Num> words, Num index, unsigned indexBi
   return words;
 }
 
-// Both reductions below take |x| = m 2^e as an integer m, skip the bits of 2/pi whose product with m 2^e is a multiple
-// of 4, multiply m by the next 96 or 192 bits, and read n and a signed fraction of pi/2 off the top.
+// Both reductions below write |x| = m 2^e with an integer m, skip the bits of 2/pi whose product with m 2^e is a
+// multiple of 4, multiply m by the next 96 or 192 bits, and read n and a signed fraction of pi/2 from the top.
 
 static Reduced reduceHugeSingle(Num x) {
   Type i64 = x.emitter().builder.getI64Type(), f64 = x.emitter().builder.getF64Type();
   Num b = extendUnsigned(bits(x), i64);
   Num m = (b & 0x7fffff) | 0x800000;
-  // Thresholds below ensure an exponent field of at least 143, where the nine zeros in front are all used.
+  // The thresholds below ensure an exponent field of at least 143, where all nine leading zeros are used.
   Num start = (lshr(b, 23) & 0xff) - 143;
   SmallVector<int64_t> words = twoOverPiWords(9, 32, 7);
   SmallVector<Num> pairs;
@@ -117,7 +117,7 @@ static Reduced reduce(Num x) {
   Pair product = twoProduct(n, n.constant(-t.halfPi[1]));
   Pair r = twoSum(first, product.hi);
   Num low = fma(n, -t.halfPi[2], r.lo + product.lo);
-  // On NaN and infinity neither branch matters: the polynomials of NaN are NaN, and n is only a choice.
+  // For NaN and infinity neither branch matters: the polynomials of NaN are NaN, and n only selects one of them.
   Num huge = abs(x) > (single ? 0x1p16 : 0x1p28);
   SmallVector<Num> chosen = selectRarely(huge, {r.hi, low, bits(shifted)}, [&] {
     Reduced r = single ? reduceHugeSingle(x) : reduceHugeDouble(x);
@@ -137,7 +137,7 @@ static std::pair<Pair, Pair> kernels(Pair r) {
   return {{r.hi, sinRest}, {w, cosRest}};
 }
 
-/// Below this sin(x) = tan(x) = x; taking x itself keeps -0 and denormals.
+/// Below this sin(x) = tan(x) = x; returning x itself keeps -0 and denormals.
 static double tiny(Num x) { return x.element().isF32() ? 0x1p-13 : 0x1p-27; }
 
 SinCos expand::sincos(Num x) {
@@ -155,7 +155,7 @@ SinCos expand::sincos(Num x) {
   return {select(abs(x) < tiny(x), x, sinResult), cosResult};
 }
 
-// tan = sin / cos or -cos / sin, divided with the low parts taken into account.
+// tan = sin / cos or -cos / sin, with a division that accounts for the low parts.
 Num expand::tan(Num x) {
   Reduced reduced = reduce(x);
   auto [s, c] = kernels(reduced.r);

@@ -3,7 +3,7 @@
 Development only (needs mpmath; gmpy2 makes it faster): python coefficients.py > Coefficients.inc
 Each table is a minimax fit of `g` on [a, b] under the weight `w` (Remez exchange), chosen so that |w (q - g)| is the
 relative error of the whole function. Coefficients are rounded to the element type one by one, lowest order first, and
-the rest is fitted again after each rounding, so that the printed error is that of the rounded table.
+the rest is refitted after each rounding, so that the printed error is that of the rounded table.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def evaluate(c: list[mpf], x: mpf) -> mpf:
 
 
 class Fit:
-    """Minimax fit on a Chebyshev-spaced grid whose g and w are computed once."""
+    """Minimax fit on a Chebyshev-spaced grid; g and w are computed once."""
 
     def __init__(self, t: Table) -> None:
         self.degree = t.degree
@@ -62,7 +62,7 @@ class Fit:
         return max(abs(k) for k in self.error(c))
 
     def solve(self, fixed: list[mpf], rounds: int) -> list[mpf]:
-        """Coefficients with the first len(fixed) given."""
+        """The coefficients, of which the first len(fixed) are given."""
         first, free = len(fixed), self.degree + 1 - len(fixed)
         if free == 0:
             return list(fixed)
@@ -90,7 +90,7 @@ class Fit:
         return best
 
     def exchange(self, e: list[mpf], need: int) -> list[int] | None:
-        """The largest point of each run of one sign; the smaller end points go if there are too many."""
+        """The largest point of each run of one sign; if there are too many, drops the smaller end points."""
         peaks: list[int] = []
         for i, k in enumerate(e):
             if k == 0:
@@ -109,7 +109,7 @@ def fit(t: Table) -> tuple[list[mpf], mpf]:
     f = Fit(t)
     c = f.solve([], 12)
     done: list[mpf] = []
-    # Beyond the first few, rounding a coefficient no longer moves the result by a visible amount.
+    # After the first few, rounding a coefficient no longer changes the result noticeably.
     for _ in range(min(t.degree + 1, 4)):
         done.append(rounded(c[len(done)], t.bits))
         kept = done + c[len(done) :]
@@ -374,7 +374,7 @@ def main() -> None:
 
 
 def two_over_pi(bits: int) -> int:
-    """The first `bits` bits of 2/pi behind the point."""
+    """The first `bits` bits of 2/pi after the binary point."""
     with mp.workprec(bits + 64):
         return int(mp.floor((2 / +mp.pi) * mpf(2) ** bits))
 
