@@ -5,7 +5,6 @@
 // Nothing in the kernel says that `height` is positive: it is, as long as the grid is no larger than it should be.
 // Without that, the sign of `column` is unknown, and so is whether addresses are contiguous. But `height` decreases
 // from one program to the next, so checking the last program covers all, and the launch knows the last program.
-// one program to the next, so the last program says it for all, and the launch knows the last program.
 #include "compiler/analysis/Range.h"
 #include "compiler/transforms/describe/Passes.h"
 #include "dialects/kgpu/KgpuOps.h"

@@ -178,8 +178,8 @@ def RecomputeAfterExchangePass : Pass<"kiln-recompute-after-exchange", "::mlir::
 def HintStreamsPass : Pass<"kiln-hint-streams", "::mlir::func::FuncOp"> {
   let summary = "give eviction priorities to data that is read once, and to data that is read again";
   let description = [{
-    Data that one loop reads and a later loop over the same range reads again is kept until then; the second read marks
-    it to be evicted first.
+    Data private to one program that a loop reads, and that a later loop over the same range reads again, is kept until
+    then; the second read marks it to be evicted first.
 
     In a launch that reads several times what the L2 holds (`kgpu.streaming` on the module), other tiles that only one
     program reads get the priority that the L2 keeps longest: they then displace each other, and not the lines that wait
@@ -316,7 +316,6 @@ def VerifyBarriersPass : Pass<"kiln-verify-barriers", "::mlir::func::FuncOp"> {
       each iteration of a loop agree; no barrier is inside an op whose region not all threads execute together.
     - Other ctas: the first store into another cta comes after a cluster barrier. Memory with an mbarrier is initialized
       once, before that; it is sent to, awaited and read in this order; and in a loop it has two alternating slots.
-      set up once, before; is sent to, awaited and read in this order; and in a loop has two slots used in turn.
 
     Changes nothing. Needs: allocations with offsets; no calls.
   }];
