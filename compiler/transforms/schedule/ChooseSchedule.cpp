@@ -155,7 +155,7 @@ std::optional<Schedule> Chooser::withRoles(std::string &why) {
   return withRoles(*product, why);
 }
 
-/// Shared memory for operands that products of groups read from it and that are not slots as they are.
+/// Shared memory for operands that warp-group products read from memory and that are not slots themselves.
 int64_t Chooser::besideSlots(tile::DotOp dot, const StagedLoop &staged) const {
   int64_t bytes = 0;
   // A group multiplies 64 rows.

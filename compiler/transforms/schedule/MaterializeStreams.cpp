@@ -30,7 +30,7 @@ struct Slot {
   unsigned ring;
   Value cursor;
   Block *place;                     ///< where it is loaded
-  SmallVector<Operation *> readers; ///< products and vector loads that have yet to begin or are in flight
+  SmallVector<Operation *> readers; ///< products and vector loads that have not finished reading it
 };
 
 class Writer {
