@@ -66,7 +66,7 @@ AlignmentAnalysis::AlignmentAnalysis(Operation *root, bool believeHints)
 }
 
 //===----------------------------------------------------------------------===//
-// Questions
+// Queries
 //===----------------------------------------------------------------------===//
 
 int64_t AlignmentAnalysis::contiguousElements(Value pointers, unsigned dim) const {

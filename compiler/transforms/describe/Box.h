@@ -8,7 +8,7 @@ namespace kiln::describe {
 /// One dimension of the array.
 struct BoxDim {
   Polynomial stride; ///< in elements: a constant, or an argument of the kernel
-  Polynomial start;  ///< where the box begins: nonnegative, and its end fits 32 bits with a sign
+  Polynomial start;  ///< where the box begins; it and the end of the box fit 32 bits with a sign
   Polynomial extent; ///< of the array: a constant or an argument; without a bound, what boxes may reach
   /// The tile's dimension along this dimension of the array; none: one matrix of a batch.
   std::optional<unsigned> dim;

@@ -26,11 +26,13 @@ def DescribePointersPass : Pass<"kiln-describe-pointers", "::mlir::func::FuncOp"
     - the base is an argument and a multiple of 16 bytes; an offset common to all elements is the position of the box,
       or selects a matrix of a batch, whose stride is a multiple of 16 bytes too;
     - one dimension has stride 1, the other a constant or an argument that is a multiple of 16 bytes;
-    - the mask is the box's bounds (indices less than a constant or an argument), in one dimension, both or none.
-      Without a mask the array is as large as boxes may reach: the elements read are those that the pointers read;
+    - the mask is the box's bounds (indices less than a constant or an argument, and possibly at least 0), in one
+      dimension, both or none. Without a mask the array is as large as boxes may reach: the elements read are those that
+      the pointers read;
     - elements that are not loaded are zero. Indices may be folded back past the bounds (`% m`) if such rows are masked
       off wherever they are stored and are used for nothing else;
-    - no sum or product on the way to an address or a comparison may wrap, and positions are from 0 to 2^31.
+    - no sum or product on the way to an address or a comparison may wrap; positions are below 2^31, and negative
+      only where the mask excludes the elements before the array.
 
     Either all operands of products are loaded this way, or nothing is changed.
 

@@ -1,4 +1,4 @@
-// kiln-choose-schedule: which schedule a kernel gets, and with what numbers.
+// kiln-choose-schedule: chooses which schedule a kernel gets, and its parameters.
 #include "compiler/transforms/schedule/ChainedProducts.h"
 #include "compiler/transforms/schedule/Passes.h"
 #include "compiler/transforms/schedule/Schedule.h"

@@ -24,7 +24,7 @@ int64_t StagedLoop::slotBytes() const {
 }
 
 //===----------------------------------------------------------------------===//
-// What is loaded
+// Loads
 //===----------------------------------------------------------------------===//
 
 /// Collects the loads of `loop` that an operand is computed from, by ops without effects.
@@ -124,7 +124,7 @@ static std::optional<StagedLoad> stagedOf(Operation *op, const AlignmentAnalysis
 }
 
 //===----------------------------------------------------------------------===//
-// Where to load
+// Addresses
 //===----------------------------------------------------------------------===//
 
 /// A read that may be made some iterations ahead if the iteration happens: for example from a page table.

@@ -33,7 +33,7 @@ static bool isZero(Value value) {
 
 namespace {
 //===----------------------------------------------------------------------===//
-// dot + add
+// Dot and add
 //===----------------------------------------------------------------------===//
 
 template <typename AddOp> struct DotThenAdd : OpRewritePattern<AddOp> {
@@ -54,7 +54,7 @@ template <typename AddOp> struct DotThenAdd : OpRewritePattern<AddOp> {
 };
 
 //===----------------------------------------------------------------------===//
-// select
+// Selects
 //===----------------------------------------------------------------------===//
 
 struct SelectOfLoad : OpRewritePattern<arith::SelectOp> {
