@@ -62,10 +62,10 @@ def CombineTilesPass : Pass<"kiln-combine-tiles", "::mlir::func::FuncOp"> {
     - `dot(a, b, 0) + c` and `c + dot(a, b, 0)`, the dot used once and in the same block: `dot(a, b, c)`. Numeric effect
       for floats: the sum starts from `c` instead of zero; exact for integers.
     - `select(m, load(p, m), z)` and `select(m, load(p, m, y), z)`, the load used once: `load(p, m, z)`. Exact.
-    - `select(a, select(b, x, y), y)` is `select(a & b, x, y)`; `select(a, x, select(b, x, y))` is `select(a | b, x, y)`.
-      Exact.
-    - An elementwise op all of whose operands are splats, constants or spread (`tile.broadcast`, `tile.expand_dims`)
-      from the same smaller shape is computed on that shape and spread afterwards. Exact.
+    - `select(a, select(b, x, y), y)` is `select(a & b, x, y)`; `select(a, x, select(b, x, y))` is
+      `select(a | b, x, y)`. Exact.
+    - An elementwise op all of whose operands are splats, constants or expansions (`tile.broadcast`, `tile.expand_dims`)
+      of the same smaller shape is computed on that shape and expanded afterwards. Exact.
 
     Needs: nothing. Guarantees: no op is computed more often than before.
   }];
