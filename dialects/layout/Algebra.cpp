@@ -1,4 +1,4 @@
-// Maps between digits: composition, inversion; product and division of layouts.
+// Maps between digits: composition and inversion. Product and division of layouts.
 #include "dialects/layout/Algebra.h"
 #include "dialects/layout/Bits.h"
 #include "llvm/ADT/STLExtras.h"
@@ -107,7 +107,7 @@ Map mapOf(const Layout &layout, ArrayRef<Coord> coords) {
   }
   for (Coord coord : coords)
     for (const Digit &digit : layout.digits(coord)) {
-      // A step of 2^i is the i-th digit of its dimension, whether a bit or the odd part above the bits.
+      // A step of 2^i is the i-th digit of its dimension: a bit, or the odd part, which is above all bits.
       uint64_t image = 0;
       for (unsigned d = 0; d < layout.rank(); ++d)
         image |= uint64_t(digit.basis[d]) << first[d];
@@ -130,7 +130,7 @@ std::optional<Layout> compose(const Layout &outer, const Layout &inner) {
   std::optional<Map> map = compose(mapOf(outer, {Coord::Offset}), mapOf(inner));
   if (!map)
     return std::nullopt;
-  SmallVector<Index, 24> steps; // of each digit of the outer tile
+  SmallVector<Index, 24> steps; // per digit of the outer tile
   for (const auto &[d, side] : llvm::enumerate(outer.shape())) {
     Side parts = *splitSide(side);
     for (int64_t weight = 1; weight <= parts.power; weight *= 2)

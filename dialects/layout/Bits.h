@@ -33,10 +33,10 @@ struct TileBits {
   }
 };
 
-/// A subspace of F2^64, with each member's expression in the vectors that were inserted.
+/// A subspace of F2^64. Each member can be expressed as a sum of the vectors that were inserted.
 class Span {
 public:
-  /// Adds a vector; false (and nothing changes) when it was a member already.
+  /// Adds a vector; returns false, changing nothing, when it is a member already.
   bool insert(uint64_t vector) {
     uint64_t combination = uint64_t(1) << inserted;
     reduce(vector, combination);
@@ -74,7 +74,7 @@ private:
         combination ^= row.second;
       }
   }
-  llvm::SmallVector<std::pair<uint64_t, uint64_t>, 16> rows; ///< each one's lowest bit is in no other row
+  llvm::SmallVector<std::pair<uint64_t, uint64_t>, 16> rows; ///< the lowest bit of each is set in no other row
   unsigned inserted = 0;
 };
 

@@ -1,4 +1,4 @@
-// A layout made digit by digit, where no constructor has a name for it.
+// Builds a layout digit by digit, for layouts that no constructor makes.
 #pragma once
 #include "dialects/layout/Constructors.h"
 
@@ -6,20 +6,20 @@ namespace kiln::layout {
 
 class LayoutBuilder {
 public:
-  /// No digits yet.
+  /// Starts without digits.
   explicit LayoutBuilder(llvm::ArrayRef<int64_t> shape) : shape(shape) {}
-  /// Those of `layout`, to be changed: for a tile of the same shape, or of another of the same rank.
+  /// Starts with the digits of `layout`, for a tile of the same shape or of another shape of the same rank.
   explicit LayoutBuilder(const Layout &layout) : LayoutBuilder(layout, layout.shape()) {}
   LayoutBuilder(const Layout &layout, llvm::ArrayRef<int64_t> shape) : shape(shape), digits(digitsOf(layout)) {}
 
   Digits &operator[](Coord coord) { return digits[unsigned(coord)]; }
-  /// The next digit of `coord` walks `dim` in steps of `step`.
+  /// Appends a digit to `coord` that walks `dim` in steps of `step`.
   void push(Coord coord, int64_t radix, unsigned dim, int64_t step) {
     Digit digit{radix, Index(shape.size(), 0)};
     digit.basis[dim] = step;
     (*this)[coord].push_back(digit);
   }
-  /// The next digits of `coord`, `values` together, all stand at the same element.
+  /// Appends digits with `values` values in all to `coord`, which stay at the same element.
   void replicate(Coord coord, int64_t values) {
     for (; values % 2 == 0; values /= 2)
       push(coord, 2, 0, 0);
@@ -28,7 +28,7 @@ public:
   }
   void setSide(unsigned dim, int64_t side) { shape[dim] = side; }
 
-  /// std::nullopt where the digits make no layout of the shape.
+  /// std::nullopt where the digits are no layout of the shape.
   std::optional<Layout> finish() const { return Layout::create(shape, digits); }
 
 private:

@@ -1,4 +1,4 @@
-// Layouts with a name: streaming and replicated register layouts, tensor-core fragments, shared-memory layouts.
+// The named layouts: streaming and replicated register layouts, tensor-core fragments, shared memory.
 #include "dialects/layout/Constructors.h"
 #include "dialects/layout/Builder.h"
 #include "llvm/ADT/STLExtras.h"
@@ -9,7 +9,7 @@ using namespace llvm;
 namespace kiln::layout {
 
 namespace {
-/// What is still free of each side is handed out from both ends of its power of two.
+/// A builder that hands out the free bits of each side, from the fastest up or from the slowest down.
 class Build : public LayoutBuilder {
 public:
   explicit Build(ArrayRef<int64_t> shape) : LayoutBuilder(shape) {
@@ -29,7 +29,7 @@ public:
     push(coord, 2, dim, low[dim]);
     low[dim] *= 2;
   }
-  /// `values` (a power of two) of `coord` take the slowest free bits of `dim`; false if there are too few.
+  /// `values` (a power of two) values of `coord` take the slowest free bits of `dim`; false if there are too few.
   bool takeHigh(Coord coord, unsigned dim, int64_t values) {
     if (freeBits(dim) < values)
       return false;
@@ -38,7 +38,7 @@ public:
       push(coord, 2, dim, high[dim] * value);
     return true;
   }
-  /// Keeps `values` of the free positions of `dim` back, which are taken later, fastest first.
+  /// Sets `values` of the free positions of `dim` aside; takeReserved() hands them out later, fastest first.
   void reserve(unsigned dim, int64_t values) { high[dim] /= values; }
   void takeReserved(Coord coord, unsigned dim, int64_t values) {
     high[dim] *= values;
@@ -50,7 +50,7 @@ public:
       push(coord, odd[dim], dim, power[dim]);
     odd[dim] = 1;
   }
-  /// Everything left of `dim`, fastest first.
+  /// All that is still free of `dim`, fastest first.
   void takeRest(Coord coord, unsigned dim) {
     while (hasBit(dim))
       takeLow(coord, dim);
@@ -82,7 +82,8 @@ std::array<Digits, kNumCoords> digitsOf(const Layout &layout) {
 Layout blocked(ArrayRef<int64_t> shape, ArrayRef<int32_t> order, int64_t vector, const Threads &threads,
                std::optional<unsigned> splitCtas) {
   Build build(shape);
-  // Along the fastest dimension ctas take turns, behind lanes and warps; along others each has one piece.
+  // Along the fastest dimension ctas take turns, as slower digits than lanes and warps; along others each has one
+  // piece.
   int64_t ctas = 1;
   bool inTurns = splitCtas && !order.empty() && *splitCtas == unsigned(order[0]);
   if (splitCtas) {
@@ -96,7 +97,7 @@ Layout blocked(ArrayRef<int64_t> shape, ArrayRef<int32_t> order, int64_t vector,
   if (!order.empty())
     for (int64_t run = 1; run < vector && build.hasBit(order[0]); run *= 2)
       build.takeLow(Coord::Reg, order[0]);
-  // Lanes, then warps, then groups walk what is free of the dimensions in their order; what they leave replicates.
+  // Lanes, then warps, then groups take the free bits of the dimensions in their order; the surplus replicates.
   unsigned position = 0;
   auto spread = [&](Coord coord, int64_t values) {
     for (; values % 2 == 0; values /= 2) {
@@ -138,7 +139,7 @@ Layout replicated(ArrayRef<int64_t> shape, const Threads &threads) {
 
 //===-- Tensor-core fragments ------------------------------------------------------------------------------------===//
 
-/// Registers of a fragment beyond its atom: along `first`, then `second`, then leading batch sides.
+/// Repeats a fragment's atom in further registers: along `first`, then `second`, then the leading batch sides.
 static void repeatAtom(Build &build, unsigned first, unsigned second, unsigned rank) {
   build.takeRest(Coord::Reg, first);
   build.takeRest(Coord::Reg, second);
@@ -146,8 +147,8 @@ static void repeatAtom(Build &build, unsigned first, unsigned second, unsigned r
     build.takeRest(Coord::Reg, dim);
 }
 
-/// Each operand element pair, quad … of 32 bits is consecutive along k; four lanes span k, eight the other dimension.
-/// `rowHalves`: the atom has 16 rows (A) and not 8 (B).
+/// The elements of a 32-bit register are consecutive along k; four lanes span k, eight lanes the other dimension.
+/// `rowHalves`: the atom has 16 rows (operand A) and not 8 (B).
 static bool operandAtom(Build &build, unsigned row, unsigned k, unsigned bits, bool rowHalves) {
   int64_t packed = 32 / bits;
   if (build.freeBits(k) < packed * 8 || build.freeBits(row) < (rowHalves ? 16 : 8))
@@ -178,7 +179,7 @@ static bool accumulatorAtom(Build &build, unsigned row, unsigned column) {
 
 static bool operandBits(unsigned bits) { return bits == 4 || bits == 8 || bits == 16 || bits == 32; }
 
-/// Warps behind those of a fragment: pieces of the first batch side.
+/// Spreads `warps` further warps over the first batch side.
 static bool spreadBatches(Build &build, unsigned rank, int64_t warps) {
   return warps == 1 || (rank > 2 && isPowerOf2_64(warps) && build.takeHigh(Coord::Warp, 0, warps));
 }
@@ -188,7 +189,7 @@ std::optional<Layout> mmaAccumulator(ArrayRef<int64_t> shape, int64_t warpsM, in
   if (rank < 2 || !legal(shape) || !isPowerOf2_64(warpsM) || !isPowerOf2_64(warpsN))
     return std::nullopt;
   Build build(shape);
-  // Each warp has one piece of the tile: adjacent atoms of it are fed by one ldmatrix.
+  // Each warp has one contiguous piece of the tile, so that one ldmatrix can load operands for adjacent atoms.
   if (!accumulatorAtom(build, rank - 2, rank - 1) || !build.takeHigh(Coord::Warp, rank - 2, warpsM) ||
       !build.takeHigh(Coord::Warp, rank - 1, warpsN) || !spreadBatches(build, rank, warpsBatch))
     return std::nullopt;
@@ -205,7 +206,7 @@ std::optional<Layout> mmaOperand(ArrayRef<int64_t> shape, unsigned side, unsigne
   unsigned row = side == 0 ? rank - 2 : rank - 1, k = side == 0 ? rank - 1 : rank - 2;
   if (!operandAtom(build, row, k, bits, /*rowHalves=*/side == 0))
     return std::nullopt;
-  // Warps that differ along the other dimension of the accumulator hold the same operand.
+  // Warps that differ only along the accumulator's other dimension hold the same operand.
   if (side == 1)
     build.replicate(Coord::Warp, warpsM);
   if (!build.takeHigh(Coord::Warp, row, side == 0 ? warpsM : warpsN))
@@ -225,7 +226,8 @@ Layout onWarps(const Layout &layout, int64_t warps) {
   return *result.finish();
 }
 
-/// Four warps of 16 rows, then groups over the rows above: the slowest bits, and the odd part where they have one.
+/// Four warps of 16 rows, then the groups over the remaining rows: the slowest bits, and the odd part if groups have
+/// one.
 static bool spreadGroups(Build &build, unsigned row, int64_t groups) {
   for (unsigned i = 0; i < 2; ++i) {
     if (!build.hasBit(row))
@@ -249,7 +251,7 @@ std::optional<Layout> wgmmaAccumulator(ArrayRef<int64_t> shape, int64_t groups) 
   Build build(shape);
   if (!accumulatorAtom(build, 0, 1))
     return std::nullopt;
-  // Where there are no rows for all groups, each has runs of columns.
+  // Where there are too few rows to split over all groups, each group has runs of columns.
   bool byRows = shape[0] % (64 * groups) == 0;
   if (!spreadGroups(build, 0, byRows ? groups : 1) ||
       (!byRows && (!isPowerOf2_64(groups) || !build.takeHigh(Coord::Group, 1, groups))))
@@ -285,7 +287,7 @@ std::optional<Layout> swizzled(ArrayRef<int64_t> shape, ArrayRef<int32_t> order,
   Build build(shape);
   unsigned inner = order[0], row = order[1];
   int64_t columns = swizzleBytes / elementBytes;
-  // The pattern repeats every eight rows; panels of such rows lie one after the other.
+  // The pattern repeats every eight rows; panels of eight rows follow each other.
   if (build.freeBits(inner) < columns || build.freeBits(row) < 8)
     return std::nullopt;
   for (int64_t column = 1; column < columns; column *= 2)

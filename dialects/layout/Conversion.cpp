@@ -1,11 +1,11 @@
 // Plans conversions between register layouts.
 //
-// Inside a warp, the source of an element is read off linear algebra. Let G be a right inverse of the source layout on
-// (register, lane). Destination register r of lane l takes G(to(r, l)) = (register s, lane p), both XOR-linear in r, l
-// and the bits of the other thread coordinates. Shuffles want, for one step, that p is a permutation of the lanes: then
-// s is a function of the sender, which selects what it sends. Where p does not depend on a bit of l as it should (a
-// transposition of register and lane bits), step k serves destination register k ^ C(l) instead of k: the sum of p's
-// columns and those of C is a permutation, and the receiver selects which step a register is taken from.
+// Inside a warp, linear algebra gives the source of each element. Let G be a right inverse of the source layout on
+// (register, lane). Destination register r of lane l takes G(to(r, l)) = (register s, lane p); both s and p are
+// XOR-linear in r, l and the bits of the other thread coordinates. One shuffle step needs p to be a permutation of the
+// lanes: then s is a function of the sender, which selects what it sends. Where p depends on too few bits of l (a
+// transposition of register and lane bits), step k serves destination register k ^ C(l) instead of k. C is chosen so
+// that the sum of p's columns and those of C is a permutation; the receiver selects the step that fills each register.
 #include "dialects/layout/Conversion.h"
 #include "dialects/layout/Bits.h"
 #include "llvm/ADT/DenseMap.h"
@@ -20,7 +20,7 @@ namespace kiln::layout {
 static constexpr unsigned kLaneBits = 5;
 static constexpr Coord kThreadCoords[] = {Coord::Lane, Coord::Warp, Coord::Group, Coord::Cta};
 
-/// Costs in instructions of full rate: a shuffle occupies the pipeline like two; a barrier is waited for.
+/// Costs in full-rate instructions: a shuffle occupies the pipeline like two; a barrier costs its wait.
 static constexpr int64_t kShuffleCost = 2, kBarrierCost = 24;
 
 bool Conversion::laneMapIsIdentity() const {
@@ -40,7 +40,7 @@ static int64_t linearIndex(const Layout &layout, const Index &element) {
   return linear;
 }
 
-/// Both layouts take every value of `coord` to the same element.
+/// True when both layouts map every value of `coord` to the same element.
 static bool agree(const Layout &a, const Layout &b, Coord coord) {
   if (a.digits(coord) == b.digits(coord))
     return true;
@@ -72,16 +72,16 @@ std::optional<SmallVector<int64_t, 8>> registerMap(const Layout &from, const Lay
 //===-- Shuffles -------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// A place inside a warp, as vectors over F2: bit digits of the register, and the lane.
+/// A place inside a warp, as vectors over F2: the bit digits of the register, and the lane.
 struct Place {
   uint64_t reg = 0, lane = 0;
   Place operator^(const Place &other) const { return {reg ^ other.reg, lane ^ other.lane}; }
 };
 
-/// The bit digits of a register coordinate, and the odd ones beside them.
+/// The digits of a register coordinate, bits and odd ones apart.
 struct RegisterDigits {
-  SmallVector<uint64_t, 8> steps;  ///< of the tile, packed
-  SmallVector<int64_t, 8> weights; ///< in the register number
+  SmallVector<uint64_t, 8> steps;  ///< of each bit, in the tile, packed
+  SmallVector<int64_t, 8> weights; ///< of each bit, in the register number
   struct Odd {
     int64_t radix, weight;
     unsigned dim; ///< rank() when it replicates
@@ -126,17 +126,17 @@ private:
   const Layout &from, &to;
   TileBits bits;
   RegisterDigits source, target;
-  SmallVector<Place, 8> registerPlaces;             ///< of each bit digit of the destination register
-  std::array<Place, kLaneBits> lanePlaces;          ///< of each bit of the destination lane
-  std::array<uint64_t, kLaneBits> laneShift = {};   ///< C: step bits beside each lane bit
-  Span lanes;                                       ///< of the senders the lanes' own contribution reaches
-  SmallVector<unsigned, kLaneBits> independent;     ///< the lane bits it was made of, in order
-  SmallVector<std::pair<ThreadBit, Place>, 4> rest; ///< of bits of warps, groups, ctas that move
+  SmallVector<Place, 8> registerPlaces;             ///< per bit digit of the destination register
+  std::array<Place, kLaneBits> lanePlaces;          ///< per bit of the destination lane
+  std::array<uint64_t, kLaneBits> laneShift = {};   ///< C: the step bits that go with each lane bit
+  Span lanes;                                       ///< the senders reached by the receiver's lane bits
+  SmallVector<unsigned, kLaneBits> independent;     ///< the lane bits inserted into `lanes`, in order
+  SmallVector<std::pair<ThreadBit, Place>, 4> rest; ///< bits of warps, groups and ctas that change the place
   SmallVector<Place, 8> kernel;                     ///< places of the source that repeat its element 0
 };
 } // namespace
 
-/// Finds G of every bit; false if the source has not all of it in the warp.
+/// Computes G of every bit; false if the warp does not hold all of the source.
 bool ShufflePlan::solve() {
   Span reached;
   SmallVector<Place, 16> generators;
@@ -158,7 +158,7 @@ bool ShufflePlan::solve() {
     reached.insert(element);
     generators.push_back(place);
   };
-  // Lanes that repeat an element come last, so that what stays in its lane is preferred.
+  // Lanes that repeat an element come last, so that elements prefer to stay in their lane.
   for (const auto &[i, step] : llvm::enumerate(source.steps))
     generate(step, {uint64_t(1) << i, 0});
   for (const auto &[i, digit] : llvm::enumerate(from.digits(Coord::Lane)))
@@ -196,10 +196,10 @@ bool ShufflePlan::solve() {
   return true;
 }
 
-/// Makes the lanes' own contribution a permutation, by the source's freedom (kernel) and by steps that serve different
-/// registers in different lanes.
+/// Makes the map from receiver lane to sender lane a permutation. It uses the replicas in the source (kernel) and steps
+/// that serve different registers in different lanes.
 void ShufflePlan::permuteLanes() {
-  // Staying in the own lane first: lane bits the source repeats are free to say so.
+  // Prefer the receiver's own lane: where the source repeats an element there, take that replica.
   Span kernelLanes;
   SmallVector<Place, 8> kernelBasis;
   for (const Place &place : kernel)
@@ -210,7 +210,8 @@ void ShufflePlan::permuteLanes() {
       for (unsigned k = 0; k < kernelBasis.size(); ++k)
         if (*members >> k & 1)
           lanePlaces[i] = lanePlaces[i] ^ kernelBasis[k];
-  // Lane bits that are independent as they are stay; the others are completed, if possible to their own number.
+  // Independent lane bits stay as they are, those that map to themselves first; the others are completed, if possible
+  // to map to themselves.
   SmallVector<unsigned, kLaneBits> open;
   for (unsigned i = 0; i < kLaneBits; ++i)
     if (lanePlaces[i].lane == uint64_t(1) << i && lanes.insert(lanePlaces[i].lane))
@@ -229,7 +230,7 @@ void ShufflePlan::permuteLanes() {
     independent.push_back(i);
   };
   for (unsigned i : open) {
-    // A repeat of the source in the own lane, or in any lane that makes the sum a permutation.
+    // Use a replica in the receiver's own lane, or in any lane that makes the map a permutation.
     const Place *chosen = nullptr;
     for (const Place &place : kernelBasis) {
       uint64_t lane = lanePlaces[i].lane ^ place.lane;
@@ -240,14 +241,14 @@ void ShufflePlan::permuteLanes() {
       place(i, *chosen, 0);
       continue;
     }
-    // Receivers of one sender may differ if they want the same register of it.
+    // Receivers may share a sender if they want the same register of it.
     uint64_t members = *lanes.express(lanePlaces[i].lane), registers = lanePlaces[i].reg;
     for (unsigned k = 0; k < independent.size(); ++k)
       if (members >> k & 1)
         registers ^= lanePlaces[independent[k]].reg;
     if (!registers)
       continue;
-    // Else the steps serve different registers in different lanes.
+    // Otherwise steps serve different registers in different lanes.
     unsigned shift = 0;
     while (shift < registerPlaces.size() && lanes.contains(lanePlaces[i].lane ^ registerPlaces[shift].lane))
       ++shift;
@@ -255,15 +256,15 @@ void ShufflePlan::permuteLanes() {
       place(i, registerPlaces[shift], uint64_t(1) << shift);
       continue;
     }
-    // The destination has no such register (it does not hold all that the source's warp has): each register the
-    // receivers want is sent, and they select.
+    // The destination has no such register (it does not hold all that the source's warp has): every register that a
+    // receiver may want is sent, and the receiver selects.
     laneShift[i] = uint64_t(1) << registerPlaces.size();
     lanePlaces[i].reg ^= registers;
     registerPlaces.push_back({registers, 0});
   }
 }
 
-/// Chooses among value(base ^ sum of columns): the columns' span is written in a basis, one bit of the index each.
+/// Selects among value(base ^ sum of columns): a basis of the columns' span gives one bit of the index per vector.
 Select ShufflePlan::select(uint64_t base, ArrayRef<std::pair<Parity, uint64_t>> columns,
                            function_ref<int64_t(uint64_t)> value) const {
   Span span;
@@ -297,7 +298,8 @@ Select ShufflePlan::select(uint64_t base, ArrayRef<std::pair<Parity, uint64_t>> 
 bool ShufflePlan::build(Conversion &plan) {
   if (from.size(Coord::Lane) != 32 || to.size(Coord::Lane) != 32)
     return false;
-  // Odd parts stay in registers of the thread: each of the destination's is one of the source's registers.
+  // Odd parts stay in registers of the thread: each odd digit of the destination is one of the source's register
+  // digits.
   SmallVector<int64_t, 2> oddWeights;
   for (const RegisterDigits::Odd &odd : target.odd) {
     int64_t weight = 0;
@@ -313,7 +315,7 @@ bool ShufflePlan::build(Conversion &plan) {
     return false;
   permuteLanes();
 
-  // One of the receivers a sender's lane bit stands for; senders nobody asks are as good as any.
+  // A receiver for each bit of a sender's lane; for lanes that nobody receives from, any value will do.
   SmallVector<uint64_t, 2 * kLaneBits> receivers;
   for (unsigned i : independent)
     receivers.push_back(uint64_t(1) << i);
@@ -337,7 +339,7 @@ bool ShufflePlan::build(Conversion &plan) {
       plan.laneMap.push_back({bit, int64_t(place.lane)});
   bool ownLane = plan.laneMapIsIdentity();
 
-  // What the register a sender gives depends on, in terms of the receiver `lane ^ …` that asks it.
+  // The register that a sender gives, as a function of the receiver `lane ^ …` that takes it.
   auto registerOfReceiver = [&](uint64_t receiver) {
     uint64_t sum = 0;
     for (unsigned i = 0; i < kLaneBits; ++i)
@@ -362,7 +364,7 @@ bool ShufflePlan::build(Conversion &plan) {
   int64_t oddCount = 1;
   for (const RegisterDigits::Odd &odd : target.odd)
     oddCount *= odd.radix;
-  // Steps that send the same are one.
+  // Steps that send the same values are merged.
   std::map<std::tuple<int64_t, uint64_t, uint64_t>, int64_t> known;
   SmallVector<int64_t, 16> stepOf; ///< [odd value * 2^stepBits + k]
   for (int64_t odd = 0; odd < oddCount; ++odd) {
@@ -411,7 +413,7 @@ bool ShufflePlan::build(Conversion &plan) {
 
 //===-- The plan -------------------------------------------------------------------------------------------------===//
 
-/// Stores and loads of runs up to 16 bytes, and a wait for the others.
+/// The cost of stores and loads of runs up to 16 bytes, and of the barrier between them.
 static int64_t sharedCost(const Layout &from, const Layout &to, int64_t elementBytes) {
   int64_t widest = std::max<int64_t>(1, 16 / elementBytes), run = 1;
   for (unsigned d = 0; d < from.rank(); ++d)
@@ -439,7 +441,7 @@ Conversion planConversion(const Layout &from, const Layout &to, int64_t elementB
     return plan;
   }
   int64_t shared = sharedCost(from, to, elementBytes);
-  // With more registers shared memory is cheaper, and the plan need not be made to know it.
+  // Beyond this many registers shared memory is cheaper, so no plan by shuffles is made.
   constexpr int64_t mostRegisters = 1024;
   if (to.registers() <= mostRegisters) {
     if (std::optional<Conversion> shuffles = planShuffles(from, to)) {

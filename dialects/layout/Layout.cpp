@@ -152,8 +152,8 @@ Index Layout::at(const Point &point) const {
 
 //===-- Replication ----------------------------------------------------------------------------------------------===//
 
-/// Digits of `coord` that repeat what digits before them reach: earlier ones of `coord`, and those of earlier
-/// coordinates when `acrossCoords`.
+/// Digits of `coord` that repeat elements which earlier digits reach: earlier digits of `coord`, and with
+/// `acrossCoords` those of earlier coordinates.
 static uint64_t repeatedDigits(const Layout &layout, Coord coord, bool acrossCoords) {
   TileBits bits(layout.shape());
   Span reached;
@@ -195,7 +195,7 @@ int64_t Layout::contiguity(unsigned dim) const {
       break;
     ++run;
   }
-  // What else moves inside the run would shuffle its elements.
+  // Any other digit that moves inside the run would break it.
   for (unsigned c = 0; c < kNumCoords; ++c)
     for (const auto &[position, digit] : llvm::enumerate(digits(Coord(c)))) {
       bool inRun = Coord(c) == Coord::Reg && position < run;

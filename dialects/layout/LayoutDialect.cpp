@@ -1,4 +1,4 @@
-// The layout dialect: registration, the attribute's storage, text, verification against a tensor.
+// The layout dialect: registration; the attribute's storage, text, and verification against a tensor.
 #include "dialects/layout/LayoutDialect.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -28,7 +28,7 @@ struct MapAttrStorage : AttributeStorage {
 #include "dialects/layout/LayoutAttrs.cpp.inc"
 
 namespace {
-/// Names layouts at the head of the file by their kind, so that types stay short.
+/// Gives layouts aliases at the head of the file, named after their kind, so that types stay short.
 struct LayoutAsmInterface : OpAsmDialectInterface {
   using OpAsmDialectInterface::OpAsmDialectInterface;
   AliasResult getAlias(Attribute attribute, llvm::raw_ostream &os) const override {
@@ -50,7 +50,7 @@ void LayoutDialect::initialize() {
 }
 
 Attribute MapAttr::parse(AsmParser &parser, Type) {
-  // The dialect's own parser calls this, with the whole symbol at hand; its tokens are not ours.
+  // The dialect's parser calls this with the whole symbol already lexed: the text is read here, not token by token.
   llvm::StringRef text = static_cast<DialectAsmParser &>(parser).getFullSymbolSpec();
   llvm::SMLoc where = parser.getNameLoc();
   if (!text.consume_front("map<") || !text.consume_back(">")) {

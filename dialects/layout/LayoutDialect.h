@@ -1,4 +1,4 @@
-// The layout dialect and its attribute; a tensor's layout, and a tensor with one.
+// The layout dialect and its attribute; access to the layout in a tensor's type.
 #pragma once
 #include "dialects/layout/Layout.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -22,7 +22,7 @@ bool hasLayout(mlir::RankedTensorType type);
 const Layout &getLayout(mlir::RankedTensorType type);
 /// The layout of a value whose type is a tensor that has one.
 const Layout &getLayout(mlir::Value value);
-/// The same tensor with this layout (of its shape).
+/// The same tensor type with this layout, which must have the type's shape.
 mlir::RankedTensorType withLayout(mlir::RankedTensorType type, const Layout &layout);
 /// The same tensor without a layout.
 mlir::RankedTensorType withoutLayout(mlir::RankedTensorType type);

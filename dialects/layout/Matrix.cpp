@@ -9,11 +9,11 @@ using namespace llvm;
 namespace kiln::layout {
 
 static constexpr int64_t kRowBytes = 16, kWordBytes = 4;
-// Lane digits of a word in its row and of the row, lane digits that pick the matrix.
+// A lane number has five digits: two for the word in its row, three for the row. Two digits pick one of four matrices.
 static constexpr unsigned kLaneDigits = 5, kMatrixDigits = 2;
 
 namespace {
-/// A digit of the registers, and how far apart in them its steps are.
+/// A digit of the register number, and its stride there.
 struct Step {
   Digit digit;
   int64_t stride;
@@ -27,7 +27,7 @@ std::optional<MatrixRows> matrixRows(const Layout &registers, int64_t elementByt
       lanes.size() != kLaneDigits || registers.size(Coord::Lane) != int64_t(1) << kLaneDigits)
     return std::nullopt;
 
-  // Registers of a word, of the matrices of an instruction, and of one instruction after the other.
+  // Register digits: those of a word, those that pick a matrix of one instruction, and those that pick the instruction.
   SmallVector<Step, 8> word, matrix, rest;
   unsigned wordDigits = Log2_64(kWordBytes / elementBytes);
   int64_t stride = 1;
@@ -44,7 +44,7 @@ std::optional<MatrixRows> matrixRows(const Layout &registers, int64_t elementByt
   Digits &inRow = digits[unsigned(Coord::Reg)], &rows = digits[unsigned(Coord::Lane)];
   inRow.clear();
   rows.clear();
-  // Four lanes, or two, and the word's own digits lie along one side of the matrix, three lane digits along the other.
+  // Two lane digits and the word's own digits lie along one side of the matrix, three lane digits along the other.
   Digits along;
   for (const Step &step : word)
     along.push_back(step.digit);

@@ -1,10 +1,10 @@
 // Addresses of registers in shared memory, passes over its banks, and the choice of a memory layout.
 //
-// The choice is a matter of subspaces. Offsets are, from the lowest: V, the run that both sides hold in registers; W,
-// what fills a word of a bank; B, the bank; S, the row of banks; then odd parts. Lanes of one phase conflict where they
-// differ by a member of V + W + S that is not in V + W. So S should meet the lanes' subspaces of store and of load in
-// zero only: what is outside both comes first, then sums of a lane bit of one and a lane bit of the other (the
-// swizzle).
+// The memory layout is chosen by subspaces. The bits of an offset are, from the lowest: V, the run that both sides hold
+// in registers; W, what completes a word of a bank; B, the bank; S, the row of banks; then odd parts. Lanes of one
+// phase conflict where they differ by a member of V + W + S that is not in V + W. So S should meet the lanes' subspaces
+// of both the store and the load in zero only: S takes first what is outside both, then sums of a lane bit of one and a
+// lane bit of the other (the swizzle).
 #include "dialects/layout/Memory.h"
 #include "dialects/layout/Algebra.h"
 #include "dialects/layout/Bits.h"
@@ -24,13 +24,13 @@ static constexpr Coord kCtaCoords[] = {Coord::Reg, Coord::Lane, Coord::Warp, Coo
 
 //===-- Addresses ------------------------------------------------------------------------------------------------===//
 
-/// Cuts the digits of a number into fields in which bits and the odd digit above them combine by XOR.
+/// Groups the digits of a number into fields: within a field, bits and the odd digit above them combine by XOR.
 static SmallVector<MemoryAddress::Field, 1> fieldsOf(ArrayRef<int64_t> radices, SmallVectorImpl<unsigned> &fieldOf,
                                                      SmallVectorImpl<int64_t> &weightIn) {
   SmallVector<MemoryAddress::Field, 1> fields(1);
   bool odd = false;
   for (int64_t radix : radices) {
-    // Above an odd digit, weights are no powers of two any more: what follows would not combine by XOR with it.
+    // Weights above an odd digit are no powers of two, so the following digits do not combine with it by XOR.
     if (odd) {
       MemoryAddress::Field next;
       next.stride = fields.back().stride * fields.back().size;
@@ -46,12 +46,12 @@ static SmallVector<MemoryAddress::Field, 1> fieldsOf(ArrayRef<int64_t> radices, 
 
 static constexpr Coord kThreadCoords[] = {Coord::Reg, Coord::Lane, Coord::Warp, Coord::Group, Coord::Cta};
 
-/// From registers to offsets of the own cta's memory; std::nullopt if some element is not kept there.
+/// The map from registers to offsets of the cta's own memory; std::nullopt if some element is not kept there.
 static std::optional<Map> ownMemory(const Layout &registers, const Layout &memory) {
   Map held = mapOf(registers, kThreadCoords), places = mapOf(memory, {Coord::Offset}),
       kept = mapOf(memory, {Coord::Cta});
-  // In the memory of cta c, offsets reach what lies at c's own element and beside it: c counts by what it does in the
-  // registers and not in the memory.
+  // Offsets in the memory of cta c are relative to c's own element, so a cta digit contributes the difference between
+  // its step in the registers and its step in the memory.
   size_t ctaDigits = registers.digits(Coord::Cta).size(), firstCta = held.domain.size() - ctaDigits;
   if (!kept.domain.empty() && ArrayRef<int64_t>(held.domain).drop_front(firstCta) != ArrayRef<int64_t>(kept.domain))
     return std::nullopt;
@@ -113,7 +113,7 @@ std::optional<MemoryAddress> memoryAddress(const Layout &registers, const Layout
     return std::nullopt;
   address.cta = ctaFields.front();
 
-  // The step a digit of the thread or register makes in each field.
+  // The step of a thread's or register's digit in each field.
   unsigned offsetDigits = offsetRadices.size();
   auto stepIn = [&](uint64_t image, unsigned field) {
     int64_t step = 0;
@@ -178,10 +178,10 @@ int64_t MemoryAddress::ctaAt(const Layout &registers, const Point &point) const 
 
 //===-- Banks ----------------------------------------------------------------------------------------------------===//
 
-/// The widest run of an access; see memoryVector.
+/// The widest run of an access; see memoryVector().
 static int64_t vectorOf(const MemoryAddress &address, int64_t elementBytes) {
   const MemoryAddress::Field &low = address.offset.front();
-  // What registers reach, all fields side by side: a step inside the run must be none in the others.
+  // What registers reach, all fields side by side: a step inside the run must be zero in the other fields.
   SmallVector<uint64_t, 16> entries(low.registers.size(), 0);
   unsigned shift = 0;
   auto append = [&](const MemoryAddress::Field &field) {
@@ -198,7 +198,7 @@ static int64_t vectorOf(const MemoryAddress &address, int64_t elementBytes) {
     held.insert(entry);
   int64_t run = 1;
   auto fits = [&](int64_t bit) {
-    // An odd digit above the bits makes no run longer.
+    // The odd digit above the bits cannot extend a run.
     if (bit * 2 * elementBytes > kWidestAccess || low.size % (bit * 2) || !held.contains(bit))
       return false;
     return llvm::none_of(low.terms, [&](const auto &term) { return (term.step & bit) != 0; });
@@ -222,7 +222,7 @@ BankUse bankUse(const Layout &registers, const Layout &memory, int64_t elementBy
   int64_t accessBytes = std::max(use.vector * elementBytes, kWordBytes);
   int64_t lanesInPhase = kLanes * kWordBytes / accessBytes;
   int64_t lanes = registers.size(Coord::Lane);
-  // Where the whole offset combines by XOR, registers only shift all lanes alike, and one stands for all.
+  // Where the whole offset combines by XOR, registers shift all lanes alike, and one register stands for all.
   int64_t accesses = std::max<int64_t>(1, registers.withoutReplicatedRegisters().registers() / use.vector);
   bool alike = address->offset.size() == 1;
   std::set<int64_t> starts;
@@ -232,7 +232,7 @@ BankUse bankUse(const Layout &registers, const Layout &memory, int64_t elementBy
     if (!starts.insert(address->offsetAt(registers, point) / use.vector).second)
       continue;
     for (int64_t first = 0; first < lanes; first += lanesInPhase) {
-      std::map<int64_t, std::set<int64_t>> words; // of each bank
+      std::map<int64_t, std::set<int64_t>> words; // per bank
       for (int64_t lane = first; lane < std::min(lanes, first + lanesInPhase); ++lane) {
         point[unsigned(Coord::Lane)] = lane;
         int64_t byte = address->offsetAt(registers, point) / use.vector * use.vector * elementBytes;
@@ -261,7 +261,7 @@ BankUse bankUse(const Layout &registers, const Layout &memory, int64_t elementBy
 namespace {
 using Vectors = SmallVector<uint64_t, 16>;
 
-/// The subspaces the choice is about, inside what one cta keeps.
+/// The subspaces that the choice depends on, within what one cta keeps.
 struct RegistersAndLanes {
   Vectors registers, lanes; ///< lanes: of one phase, once `phase` is known
 };
@@ -275,10 +275,10 @@ static Span spanOf(std::initializer_list<ArrayRef<uint64_t>> parts) {
   return span;
 }
 
-/// A basis of the intersection of two subspaces, modulo a third that is in neither's way.
+/// A basis of the intersection of two subspaces, modulo a third.
 static Vectors intersect(ArrayRef<uint64_t> a, ArrayRef<uint64_t> b, ArrayRef<uint64_t> modulo) {
-  // Members of b's span that a's generators reach: the relations between a basis of a and one of b.
-  Vectors inserted; // what each independent vector has of a; zero for those of `modulo` and b
+  // Members of b's span that a's generators reach, from the relations between a basis of a and one of b.
+  Vectors inserted; // the part that each independent vector has in a; zero for those of `modulo` and b
   Span fresh;
   for (uint64_t vector : modulo)
     if (fresh.insert(vector))
@@ -291,7 +291,7 @@ static Vectors intersect(ArrayRef<uint64_t> a, ArrayRef<uint64_t> b, ArrayRef<ui
   for (uint64_t vector : b) {
     std::optional<uint64_t> members = fresh.express(vector);
     if (!members) {
-      // Its part outside a: later members of b may meet a only together with it.
+      // Its part outside a: later members of b may lie in a only in combination with it.
       fresh.insert(vector);
       inserted.push_back(0);
       continue;
@@ -306,7 +306,7 @@ static Vectors intersect(ArrayRef<uint64_t> a, ArrayRef<uint64_t> b, ArrayRef<ui
   return common;
 }
 
-/// Vectors of `candidates` that are independent of `span`, added to it: at most `count`.
+/// Adds to `span` at most `count` vectors of `candidates` that are independent of it, and returns them.
 static Vectors extend(Span &span, ArrayRef<uint64_t> candidates, unsigned count) {
   Vectors chosen;
   for (uint64_t vector : candidates)
@@ -325,7 +325,7 @@ static Layout swizzledFor(const Layout &store, const Layout &load, int64_t eleme
           vectors.push_back(bits.pack(digit.basis));
     return vectors;
   };
-  // What one cta keeps: the span of what its threads load. The rest of the tile is told apart by the cta.
+  // What one cta keeps: the span of what its threads load. The cta coordinate distinguishes the rest of the tile.
   Span space;
   Vectors basis = extend(space, vectorsOf(load, kCtaCoords), 64);
   unsigned dimension = basis.size();
@@ -352,7 +352,7 @@ static Layout swizzledFor(const Layout &store, const Layout &load, int64_t eleme
   stored.lanes.resize(std::min<size_t>(stored.lanes.size(), phase));
   loaded.lanes.resize(std::min<size_t>(loaded.lanes.size(), phase));
 
-  // The word: what both put beside each other in lanes, else what neither spreads over lanes, else anything.
+  // The word: first bits that both sides hold in lanes, then bits that neither has in lanes, then any.
   Span chosen = spanOf({run});
   Vectors offsets = run;
   unsigned wordBits = logOf(kWordBytes);
@@ -367,7 +367,7 @@ static Layout swizzledFor(const Layout &store, const Layout &load, int64_t eleme
   fillWord(stored.lanes);
   fillWord(basis);
 
-  // Rows of banks: outside the lanes of both, then one lane bit of each together, then what has to conflict.
+  // Rows of banks: bits outside both sides' lanes, then sums of one lane bit of each, then those that must conflict.
   unsigned bankBits = logOf(kWordBytes * kBanks);
   unsigned rowBits = dimension > std::max<unsigned>(bankBits, offsets.size())
                          ? dimension - std::max<unsigned>(bankBits, offsets.size())
@@ -384,7 +384,7 @@ static Layout swizzledFor(const Layout &store, const Layout &load, int64_t eleme
   for (ArrayRef<uint64_t> candidates : {ArrayRef<uint64_t>(sums), ArrayRef<uint64_t>(e), ArrayRef<uint64_t>(f),
                                         ArrayRef<uint64_t>(common), ArrayRef<uint64_t>(basis)})
     llvm::append_range(rows, extend(rowSpan, candidates, rowBits - rows.size()));
-  // Banks: the rest, in the loading lanes' order where they are free to have it.
+  // Banks: the remaining bits, in the order of the loading lanes where possible.
   Span all = rowSpan;
   llvm::append_range(offsets, extend(all, loaded.lanes, 64));
   llvm::append_range(offsets, extend(all, basis, 64));
@@ -394,7 +394,7 @@ static Layout swizzledFor(const Layout &store, const Layout &load, int64_t eleme
   Digits &offset = digits[unsigned(Coord::Offset)];
   for (uint64_t vector : offsets)
     offset.push_back({2, bits.unpack(vector)});
-  // The loads' own ctas; odd parts that a cta coordinate tells apart are not in the offsets.
+  // The memory's ctas are the loads'; odd parts that a cta coordinate distinguishes are not in the offsets.
   llvm::append_range(digits[unsigned(Coord::Cta)], load.digits(Coord::Cta));
   for (unsigned d = 0; d < load.rank(); ++d) {
     Side parts = *splitSide(load.shape()[d]);
@@ -410,7 +410,7 @@ static Layout swizzledFor(const Layout &store, const Layout &load, int64_t eleme
 }
 
 namespace {
-/// A side of an exchange: its registers, and how instructions on matrices see them.
+/// One side of an exchange: its registers, and how matrix instructions see them.
 struct Party {
   const Layout &registers;
   SmallVector<MatrixRows, 2> matrices;
@@ -421,7 +421,7 @@ struct Party {
         if (std::optional<MatrixRows> rows = matrixRows(registers, elementBytes, transposed))
           matrices.push_back(*rows);
   }
-  /// What the cheapest way between registers and this memory takes.
+  /// The cost of the cheapest way between the registers and this memory.
   int64_t cost(const Layout &memory, int64_t elementBytes) const {
     BankUse use = bankUse(registers, memory, elementBytes);
     int64_t least = use.wavefronts + use.instructions;
@@ -458,7 +458,7 @@ Layout chooseMemory(const Layout &store, const Layout &load, int64_t elementByte
   for (const Layout *from : formsOf(stored))
     for (const Layout *to : formsOf(loaded))
       consider(swizzledFor(*from, *to, elementBytes), /*wins=*/false);
-  // Plain rows have the simplest addresses.
+  // Unswizzled rows have the simplest addresses.
   SmallVector<int32_t, 3> order(load.rank());
   std::iota(order.rbegin(), order.rend(), 0);
   for (unsigned i = 0; i < std::max<unsigned>(1, load.rank()); ++i) {

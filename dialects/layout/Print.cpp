@@ -1,10 +1,11 @@
-// Layouts as text: the constructor form where one fits, else the digits of each coordinate; and both read back.
+// Layouts as text: the constructor form where one fits, else the digits of each coordinate. Prints and parses both.
 //
 //   blocked [128, 64] order [1, 0] vector 4 warps 4 (groups 2) (ctas 2) (split 0)
 //   replicated [64] warps 4          mma_acc [64, 64] warps 2x2       mma_a|mma_b [64, 32] bits 16 warps 2x2
 //   wgmma_acc [192, 176] groups 3    wgmma_a [128, 64] bits 16 groups 2
-//   row_major [64, 64] order [1, 0]  swizzled [64, 64] order [1, 0] element 2 bytes 128    (all of these: ctas 2 (split
-//   0)) digits [3, 4] reg 3*(1, 0) lane (0, 1) (0, 2)
+//   row_major [64, 64] order [1, 0]  swizzled [64, 64] order [1, 0] element 2 bytes 128
+//   digits [3, 4] reg 3*(1, 0) lane (0, 1) (0, 2)
+// The forms of fragments and of shared memory may end in "ctas 2" or "ctas 2 split 0".
 #include "dialects/layout/Constructors.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -36,8 +37,8 @@ static std::string orderText(ArrayRef<int32_t> order) {
   return order == ArrayRef<int32_t>(lastFastest(order.size())) ? "" : " order [" + listed(order) + "]";
 }
 
-/// Calls `visit` on orders of the dimensions, the natural one first, until it returns true. High ranks: the natural
-/// only.
+/// Calls `visit` on orders of the dimensions, the natural one first, until it returns true. For high ranks it tries
+/// only the natural order.
 static bool anyOrder(unsigned rank, function_ref<bool(ArrayRef<int32_t>)> visit) {
   SmallVector<int32_t, 3> order = lastFastest(rank);
   if (visit(order))
@@ -61,12 +62,12 @@ static std::string threadsText(const Threads &threads) {
   return text;
 }
 
-/// What pieces of a cluster's tile are called: " ctas 2 split 0", or " ctas 2" where each cta has the whole.
+/// How a cluster's tile is made of pieces: " ctas 2 split 0", or " ctas 2" where each cta has the whole.
 static std::string clusterText(int64_t ctas, std::optional<unsigned> split) {
   return " ctas " + std::to_string(ctas) + (split ? " split " + std::to_string(*split) : "");
 }
 
-/// The text of a piece, with the shape of the whole.
+/// The text of one cta's piece, with the shape of the whole tile.
 static std::string ofCluster(const Layout &layout, std::string (*formOf)(const Layout &)) {
   std::optional<ClusterPiece> piece = pieceOf(layout);
   std::string text = piece ? formOf(piece->piece) : "";
@@ -184,7 +185,7 @@ std::string Layout::print() const {
 //===-- Parse ----------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// Reads the text word by word; the first complaint stands.
+/// Reads the text word by word; keeps the first error.
 struct Reader {
   StringRef rest;
   std::string error;
@@ -210,7 +211,7 @@ struct Reader {
   }
   bool integer(int64_t &value) {
     skipSpace();
-    // Ten digits hold every side, step and count, and no sum of them overflows.
+    // Ten digits suffice for every side, step and count, and no sum of such numbers overflows.
     StringRef text = rest.take_while([](char c) { return isDigit(c); });
     if (text.empty() || text.size() > 10 || text.getAsInteger(10, value))
       return fail("expected a number, got '" + rest.take_front(12) + "'");
@@ -232,7 +233,7 @@ struct Reader {
   }
 };
 
-/// What may follow the shape of a constructor.
+/// The options that may follow the shape of a constructor.
 struct Options {
   SmallVector<int32_t, 3> order;
   int64_t vector = 1, bits = 16, element = 2, bytes = 128, warpsM = 1, warpsN = 1;

@@ -1,4 +1,4 @@
-// Layouts of tiles made from a tile: sliced, expanded, collapsed, grown, transposed, reshaped, joined, split.
+// Layouts of tiles derived from a tile: sliced, expanded, collapsed, grown, transposed, reshaped, joined, split.
 #include "dialects/layout/Bits.h"
 #include "dialects/layout/Layout.h"
 #include "llvm/ADT/STLExtras.h"
@@ -55,7 +55,7 @@ Layout Layout::transpose(ArrayRef<int32_t> order) const {
 }
 
 namespace {
-/// One digit of a row-major number: its radix, the dimension it is part of and its weight there.
+/// One digit of a row-major number: its radix, the dimension it belongs to and its weight there.
 struct Place {
   int64_t radix;
   unsigned dim;
