@@ -4,7 +4,7 @@
 
 namespace kiln {
 
-/// `flag` is a unit attribute that may follow the axis.
+/// `flag` names a unit attribute that may follow the axis.
 mlir::ParseResult parseCombine(mlir::OpAsmParser &parser, mlir::OperationState &result, llvm::StringRef flag = {});
 void printCombine(mlir::OpAsmPrinter &p, mlir::Operation *op, llvm::StringRef flag = {});
 

@@ -1,4 +1,4 @@
-// How an element lies in memory.
+// How an element is stored in memory.
 #include "dialects/tile/MemoryType.h"
 #include "dialects/tile/TileDialect.h"
 #include "llvm/Support/MathExtras.h"

@@ -1,13 +1,13 @@
-// How an element lies in memory, on every target: the one place that says what takes how many bytes.
+// How an element is stored in memory, on every target; the only place that defines types and sizes in memory.
 #pragma once
 #include "mlir/IR/Types.h"
 
 namespace kiln::tile {
 
-/// The type an element has in memory and in vectors on their way there: a bit is a byte, a float of 8 bits an integer
-/// (LLVM has no such floats), a pointer its address; all others stay what they are.
+/// The type of an element in memory, and in vectors that are loaded or stored: i1 is a byte, an 8-bit float an integer
+/// (LLVM has no such floats), a pointer its address; all other types are unchanged.
 mlir::Type memoryType(mlir::Type element);
-/// Also of a pointer of LLVM's.
+/// Also accepts an LLVM pointer.
 int64_t memoryBytes(mlir::Type element);
 
 } // namespace kiln::tile

@@ -1,5 +1,5 @@
-// Canonicalisations of the tile ops: scalars stay scalars as long as they can (splats move down), accesses lose masks
-// that are constant, and reductions of one element lose their region.
+// Canonicalizations of the tile ops: splats move down so that scalars stay scalars as long as possible, accesses lose
+// constant masks, and reductions of one element lose their region.
 #include "dialects/tile/TileVerifiers.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
@@ -26,7 +26,7 @@ template <typename OpTy> struct MoveSplat : OpRewritePattern<OpTy> {
   }
 };
 
-/// The scalar all elements of `tile` are equal to: a splat's value, or a new constant.
+/// The scalar that all elements of `tile` equal: a splat's value, or a new constant.
 Value uniformScalar(Value tile, PatternRewriter &rewriter) {
   if (auto splat = tile.getDefiningOp<SplatOp>())
     return splat.getValue();
@@ -52,8 +52,8 @@ struct StepScalar : OpRewritePattern<AddPtrOp> {
   }
 };
 
-/// addptr(addptr(p, a), b) is addptr(p, a + b) for constants whose sum does not wrap: each step is widened to 64 bits
-/// before it is taken, so a sum that wraps in the offsets' own type would be another address.
+/// addptr(addptr(p, a), b) is addptr(p, a + b) for constants whose sum does not wrap. Each step is widened to 64 bits
+/// before it is added, so a sum that wraps in the offsets' own type would give another address.
 struct AddConstantSteps : OpRewritePattern<AddPtrOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(AddPtrOp op, PatternRewriter &rewriter) const override {
@@ -80,7 +80,7 @@ struct AddConstantSteps : OpRewritePattern<AddPtrOp> {
 // Constant conditions
 //===----------------------------------------------------------------------===//
 
-/// What every element of a condition is, where that is known.
+/// The value of every element of a condition, where it is known.
 std::optional<bool> constantCondition(Value condition) {
   APInt value;
   if (!condition || !matchPattern(condition, m_ConstantInt(&value)))
@@ -97,7 +97,7 @@ Value createZero(PatternRewriter &rewriter, Location loc, Type type) {
   return IntToPtrOp::create(rewriter, loc, type, zero);
 }
 
-/// An unmasked access is what vectorises best; an access of nothing is no access.
+/// Unmasked accesses vectorise best; an access whose mask is false is removed.
 struct LoadConstantMask : OpRewritePattern<LoadOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(LoadOp op, PatternRewriter &rewriter) const override {
@@ -145,7 +145,7 @@ struct AtomicConstantMask : OpRewritePattern<AtomicRMWOp> {
   }
 };
 
-/// assert(true) and assume(true) say nothing.
+/// assert(true) and assume(true) have no effect.
 template <typename OpTy> struct EraseTrue : OpRewritePattern<OpTy> {
   using OpRewritePattern<OpTy>::OpRewritePattern;
   LogicalResult matchAndRewrite(OpTy op, PatternRewriter &rewriter) const override {

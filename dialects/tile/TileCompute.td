@@ -12,8 +12,8 @@ def Tile_DotOp : Tile_Op<"dot", [Pure, AllTypesMatch<["acc", "result"]>]> {
     every run. Integers are signed and wrap. With an f16 accumulator the products of one dot are summed in f32 and the
     sum is rounded to f16 at its end; only a tensor core may round more often, once for each instruction along K.
 
-    `precision` is about f32 inputs only and says what may stand for a product of two of them. A target may always be
-    more precise: the CPU multiplies in f32 whatever is asked, and GPUs do where they have no instruction for it.
+    `precision` concerns f32 inputs only and says what may replace a product of two of them. A target may always be
+    more precise: the CPU multiplies in f32 whatever is asked, as do GPUs without an instruction for the precision.
 
     | precision | each input is replaced by | products of the parts |
     |---|---|---|
@@ -23,8 +23,9 @@ def Tile_DotOp : Tile_Op<"dot", [Pure, AllTypesMatch<["acc", "result"]>]> {
     | bf16x3 | the sum of 2 bf16 (8 significant bits) | 3, all but low times low |
     | bf16x6 | the sum of 3 bf16 | 6, all that count as much as high times lowest |
 
-    `maxImpreciseAcc` is how many products of f8 inputs may be summed in less than the accumulator's precision before their
-    sum is added to it in that (0: none). More than K: from dot to dot, the accumulator too.
+    `maxImpreciseAcc` is the number of products of f8 inputs that may be summed in less than the accumulator's precision
+    before their sum is added to the accumulator in full precision (0: none). If it exceeds K, the reduced precision may
+    extend over successive dots, accumulator included.
 
     | inputs | accumulator |
     |---|---|
@@ -62,10 +63,10 @@ def Tile_DotOp : Tile_Op<"dot", [Pure, AllTypesMatch<["acc", "result"]>]> {
 def Tile_ReduceOp : Tile_Op<"reduce", [Pure, SameOperandsShape, SingleBlock]> {
   let summary = "combine the elements along a dimension";
   let description = [{
-    Along the axis, the n operands' elements (as tuples) are combined two by two by the region until one tuple is left.
-    The region receives tuple a (earlier along the axis) and tuple b, `^bb(a_0, ..., b_0, ...)`, and yields a tuple. It
-    has to be associative; how the elements are paired is the target's choice, the same in every run. An axis of size 1
-    gives its elements. The result has no such axis; reducing the only dimension gives scalars.
+    Along the axis, the region combines the elements of the n operands (as tuples) in pairs until one tuple is left. The
+    region receives tuple a (earlier along the axis) and tuple b, `^bb(a_0, ..., b_0, ...)`, and yields a tuple. It has
+    to be associative; the target chooses how elements are paired, in the same way in every run. An axis of size 1 gives
+    its elements. The result lacks the axis; reducing the only dimension gives scalars.
 
     - `reduce_c1`: the axis is one of the dimensions.
     - `reduce_c2`: one result per operand, of its element type and of its shape without the axis.
@@ -86,7 +87,7 @@ def Tile_ReduceOp : Tile_Op<"reduce", [Pure, SameOperandsShape, SingleBlock]> {
     ```
   }];
   let arguments = (ins Arg<Variadic<Tile_NumberTile>, "tiles of one shape">:$operands,
-                       Arg<I32Attr, "the dimension that goes">:$axis);
+                       Arg<I32Attr, "the dimension that is removed">:$axis);
   let results = (outs Res<Variadic<Tile_NumberLike>, "one per operand">:$results);
   let regions = (region SizedRegion<1>:$combine);
   let hasCustomAssemblyFormat = 1;
@@ -98,8 +99,8 @@ def Tile_ReduceOp : Tile_Op<"reduce", [Pure, SameOperandsShape, SingleBlock]> {
 def Tile_ScanOp : Tile_Op<"scan", [Pure, SameOperandsShape, SingleBlock]> {
   let summary = "running combination along a dimension";
   let description = [{
-    Element i along the axis becomes the combination of elements 0 to i (of i to the last, with `reverse`). The region is
-    as in `tile.reduce`, with a the combination so far; under `reverse` a is of the later elements.
+    Element i along the axis becomes the combination of elements 0 to i (of i to the last, with `reverse`). The region
+    is as in `tile.reduce`; a is the combination so far, which with `reverse` is that of the later elements.
 
     - `scan_c1`: the axis is one of the dimensions.
     - `scan_c2`: one result per operand, of its type.
@@ -120,7 +121,7 @@ def Tile_ScanOp : Tile_Op<"scan", [Pure, SameOperandsShape, SingleBlock]> {
     ```
   }];
   let arguments = (ins Arg<Variadic<Tile_NumberTile>, "tiles of one shape">:$operands,
-                       Arg<I32Attr, "the dimension to run along">:$axis,
+                       Arg<I32Attr, "the dimension that is scanned">:$axis,
                        Arg<UnitAttr, "run from the last element to the first">:$reverse);
   let results = (outs Res<Variadic<Tile_NumberTile>, "one per operand">:$results);
   let regions = (region SizedRegion<1>:$combine);
@@ -133,9 +134,9 @@ def Tile_ScanOp : Tile_Op<"scan", [Pure, SameOperandsShape, SingleBlock]> {
 def Tile_MapOp : Tile_EffectOp<"map", [SingleBlock]> {
   let summary = "a function of scalars, applied to each element";
   let description = [{
-    Element i of the results is what the region yields for element i of the operands. The region may branch and loop
-    (`scf`), load, store, combine atomically and assert: each element goes its own way, and what is in a branch happens
-    for the elements that take it. The elements' order is the target's choice.
+    Element i of each result is what the region yields for element i of the operands. The region may branch and loop
+    (`scf`), load, store, combine atomically and assert. Each element takes its own path: what is in a branch happens
+    for the elements that take it. The target chooses the order of the elements.
 
     `kiln-expand-maps` replaces it by ops on tiles: no later pass sees it.
 
@@ -143,8 +144,8 @@ def Tile_MapOp : Tile_EffectOp<"map", [SingleBlock]> {
     - `map_c2`: the region takes one scalar per operand.
     - `map_c3`: the region ends in `tile.yield` of one scalar per result.
     - `map_c4`: every value in the region is a number or a pointer.
-    - `map_c5`: of the ops that touch memory or say something, the region holds loads, stores, `tile.atomic_rmw` and
-      `tile.assert` alone.
+    - `map_c5`: of the ops that access memory or report to the host, the region holds only loads, stores,
+      `tile.atomic_rmw` and `tile.assert`.
 
     ```mlir
     func.func @map(%x: tensor<64x32xf32>) -> tensor<64x32xf32> {
@@ -199,8 +200,8 @@ def Tile_YieldOp : Tile_Op<"yield", [Pure, Terminator, ReturnLike,
 def Tile_GatherOp : Tile_Op<"gather", [Pure]> {
   let summary = "pick elements along a dimension by index";
   let description = [{
-    `result[..., i, ...] = source[..., indices[..., i, ...], ...]`, the index standing in dimension `axis`. An index
-    outside the axis gives an unspecified element and never a fault.
+    `result[..., i, ...] = source[..., indices[..., i, ...], ...]`, with the index in dimension `axis`. An index outside
+    the axis gives an unspecified element, never a fault.
 
     - `gather_c1`: the axis is one of the source's dimensions.
     - `gather_c2`: the indices have the source's rank and, except along the axis, its sizes.
@@ -216,7 +217,7 @@ def Tile_GatherOp : Tile_Op<"gather", [Pure]> {
   }];
   let arguments = (ins Arg<Tile_NumberTile, "where elements come from">:$source,
                        Arg<Tile_IntTile, "which element along the axis">:$indices,
-                       Arg<I32Attr, "the dimension indices are about">:$axis);
+                       Arg<I32Attr, "the dimension that is indexed">:$axis);
   let results = (outs Res<Tile_NumberTile, "the picked elements">:$result);
   let assemblyFormat = "$source `[` $indices `]` $axis attr-dict `:` type($source) `,` type($indices) `->` type($result)";
   let hasVerifier = 1;
@@ -249,8 +250,8 @@ def Tile_HistogramOp : Tile_Op<"histogram", [Pure]> {
 def Tile_SortOp : Tile_Op<"sort", [Pure, AllTypesMatch<["value", "result"]>]> {
   let summary = "sort along the last dimension";
   let description = [{
-    Ascending, or descending if asked. Integers are signed unless `isUnsigned`. Where a NaN, or which of -0.0 and 0.0,
-    comes first is not specified.
+    Ascending, or descending with `descending`. Integers are signed unless `isUnsigned`. It is not specified where NaNs
+    are placed, nor which of -0.0 and 0.0 comes first.
 
     - `sort_c1`: `isUnsigned` only with an integer element type.
 

@@ -11,7 +11,8 @@ using namespace kiln::tile;
 
 static bool isFloat8(Type type) { return isa<Float8E4M3FNType, Float8E5M2Type>(type); }
 
-/// The accumulators for inputs of `element`, as text; empty when it cannot be multiplied. The table in TileCompute.td.
+/// The accumulator types that go with inputs of `element`, as text; empty if it cannot be multiplied. As the table in
+/// TileCompute.td.
 static StringRef accumulatorsFor(Type element) {
   if (element.isInteger(8))
     return "i32";
@@ -71,7 +72,7 @@ LogicalResult DotOp::verify() {
 // reduce and scan
 //===----------------------------------------------------------------------===//
 
-/// The region of reduce and scan: constraints c3 to c5 of both.
+/// Checks the region of reduce and scan: constraints c3 to c5 of both.
 static LogicalResult verifyCombine(Operation *op, Region &region) {
   SmallVector<Type> elements = llvm::map_to_vector(op->getOperandTypes(), elementOf);
   SmallVector<Type> twice(elements);
@@ -79,7 +80,7 @@ static LogicalResult verifyCombine(Operation *op, Region &region) {
   if (failed(expectRegion(op, "combine", region, twice, "it combines two elements of every operand", elements,
                           "it gives one element of every operand")))
     return failure();
-  // Calls of nested functions pass: they are inlined, and then checked, before anything is lowered.
+  // Calls of nested functions are accepted: they are inlined, and then checked, before anything is lowered.
   Operation *offender = nullptr;
   region.walk([&](MemoryEffectOpInterface nested) {
     SmallVector<MemoryEffects::EffectInstance> effects;

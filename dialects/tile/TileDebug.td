@@ -10,7 +10,7 @@ def Tile_InlineAsmOp : Tile_EffectOp<"inline_asm"> {
     The assembly runs once per `packed` consecutive elements. Elements narrower than 32 bits are packed into 32-bit
     registers, wider ones take a register each; outputs (`=r`) come before inputs in `constraints`, clobbers (`~{...}`)
     last. A target that cannot run the text uses the `portable` region, which maps one element of every operand to one
-    of every result; without it that target refuses the kernel by name.
+    of every result; without that region, the target refuses the kernel and names it.
 
     - `inline_asm_c1`: operands and results have one shape.
     - `inline_asm_c2`: `packed` is at least 1 and divides the number of elements.
@@ -91,10 +91,10 @@ def Tile_PrintOp : Tile_EffectOp<"print"> {
 }
 
 def Tile_AssertOp : Tile_EffectOp<"assert"> {
-  let summary = "stop with a message unless every element holds";
+  let summary = "fail with a message unless every element is true";
   let description = [{
-    If any element of the condition is false the launch fails, naming message, location and program id. What the program
-    wrote before stays written.
+    If any element of the condition is false, the launch fails with the message, the location and the program id. What
+    the program wrote before stays written.
 
     - `assert_c1`: the condition is an i1 or a tile of i1.
 
@@ -111,9 +111,9 @@ def Tile_AssertOp : Tile_EffectOp<"assert"> {
 }
 
 def Tile_AssumeOp : Tile_EffectOp<"assume"> {
-  let summary = "a promise the analysis may use";
+  let summary = "a promise that analyses may use";
   let description = [{
-    The condition is true here; otherwise the behaviour of the program is undefined. Costs nothing at run time.
+    The condition is true here; otherwise the program's behaviour is undefined. Costs nothing at run time.
 
     - `assume_c1`: the condition is a scalar i1.
 

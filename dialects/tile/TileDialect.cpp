@@ -1,4 +1,4 @@
-// Registers the tile dialect; holds what its ops share: constants, inlining.
+// Registers the tile dialect, and its interfaces: constants, inlining.
 #include "dialects/tile/TileDialect.h"
 #include "dialects/layout/LayoutDialect.h"
 #include "dialects/tile/TileOps.h"
@@ -23,7 +23,7 @@ using namespace kiln::tile;
 #include "dialects/tile/TileTypes.cpp.inc"
 
 namespace {
-/// Every tile op may be inlined anywhere; tile.yield is a terminator the inliner never has to move.
+/// Every tile op may be inlined anywhere; the inliner never has to move tile.yield.
 struct TileInlinerInterface : DialectInlinerInterface {
   using DialectInlinerInterface::DialectInlinerInterface;
   bool isLegalToInline(Operation *, Operation *, bool) const final { return true; }

@@ -24,17 +24,18 @@ constexpr int64_t kMaxTileElements = 1 << 20;
 /// True when `side` is 2^k * m, m odd and at most kMaxOddFactor.
 bool isLegalSide(int64_t side);
 
-// What effects are on. An op says here, once, what it does: no analysis keeps a list of names.
+// The resources of memory effects. Each op declares its effects once; analyses ask for them and keep no lists of ops.
 
-/// Global memory, by the pointer, descriptor or map that is the effect's value; without one, anywhere.
+/// Global memory, through the pointer, descriptor or map that is the effect's value; without a value, anywhere.
 struct GlobalMemory : mlir::SideEffects::Resource::Base<GlobalMemory> {
   llvm::StringRef getName() final { return "tile.global"; }
 };
-/// What the host is told: prints, assertions.
+/// Reports to the host: prints and assertions.
 struct Report : mlir::SideEffects::Resource::Base<Report> {
   llvm::StringRef getName() final { return "tile.report"; }
 };
-/// Nothing; but the op keeps its place among those that do something: barriers, promises, what other launches wait for.
+/// No memory at all: keeps an op in its place among those with effects. For barriers, promises, and ops that order
+/// launches.
 struct Order : mlir::SideEffects::Resource::Base<Order> {
   llvm::StringRef getName() final { return "tile.order"; }
 };

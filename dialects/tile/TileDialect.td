@@ -1,4 +1,4 @@
-// The tile dialect: programs over tiles, with no threads, no layout and no target. See RATIONALE.md.
+// The tile dialect: programs over tiles, without threads, layouts or targets. See RATIONALE.md.
 #ifndef KILN_TILE_DIALECT_TD
 #define KILN_TILE_DIALECT_TD
 
@@ -10,12 +10,12 @@ def Tile_Dialect : Dialect {
   let summary = "kernels as programs over tiles";
   let description = [{
     A tile is a ranked tensor of static shape. Arithmetic on tiles is `arith` and `math`, control flow is `scf`, functions
-    are `func`; this dialect adds what those lack. Tiles in operands and results of every tile op obey:
+    are `func`; this dialect adds what those lack. Tiles among the operands and results of every tile op obey:
 
     - `tile_c1`: a tile has at least one dimension (a single element is a scalar, not a tile).
     - `tile_c2`: each side is 2^k * m with m odd and at most 31, so that every target can give it a layout.
     - `tile_c3`: a tile has at most 2^20 elements.
-    - `tile_c4`: a tile type carries no encoding other than a `#layout.map`, which is there once layouts are assigned.
+    - `tile_c4`: a tile type carries no encoding, or a `#layout.map` once layouts are assigned.
 
     A function with the attribute `tile.kernel` is an entry point; its arguments may state `tile.divisibility`. Loop hints
     are attributes of `scf.for`.
@@ -25,7 +25,7 @@ def Tile_Dialect : Dialect {
     - `kernel_c3`: a kernel has no results.
     - `kernel_c4`: `tile.divisibility` is a positive integer on an integer or pointer argument.
     - `kernel_c5`: `tile.disjoint` is a unit attribute on a pointer argument: no valid access through another argument
-      reaches its storage (found at launch from the arrays' storages; reads may be moved past such writes).
+      reaches its storage (the launch finds this from the arrays' storages; reads may be moved past such writes).
     - `loop_c1`: `tile.unroll` is an i32 from 1 to 4096, on a counted loop.
     - `loop_c2`: `tile.num_stages` is an i32 from 0 to 4096, on a counted loop.
 

@@ -32,7 +32,7 @@ OpFoldResult IntToPtrOp::fold(FoldAdaptor adaptor) {
 OpFoldResult PtrCastOp::fold(FoldAdaptor adaptor) {
   if (getPtr().getType() == getType())
     return getPtr();
-  // Also a round trip: the shortened cast then has equal types and folds away.
+  // This also folds a round trip: the shortened cast has equal types and folds away in turn.
   if (auto source = getPtr().getDefiningOp<PtrCastOp>()) {
     getPtrMutable().assign(source.getPtr());
     return getResult();
@@ -41,7 +41,7 @@ OpFoldResult PtrCastOp::fold(FoldAdaptor adaptor) {
 }
 
 OpFoldResult HintOp::fold(FoldAdaptor adaptor) {
-  // What a constant divides and repeats is read off it.
+  // Analyses see for themselves what divides a constant and which of its elements are equal.
   if (adaptor.getValue())
     return adaptor.getValue();
   auto saysNothing = [](std::optional<ArrayRef<int64_t>> list) {
@@ -77,7 +77,7 @@ OpFoldResult UnsplatOp::fold(FoldAdaptor adaptor) {
   Operation *source = getValue().getDefiningOp();
   if (auto splat = dyn_cast_if_present<SplatOp>(source))
     return splat.getValue();
-  // One element stays the same element in any shape.
+  // A single element is the same in any shape.
   if (isa_and_present<ReshapeOp, ExpandDimsOp, TransOp>(source)) {
     getValueMutable().assign(source->getOperand(0));
     return getResult();
@@ -89,13 +89,13 @@ OpFoldResult UnsplatOp::fold(FoldAdaptor adaptor) {
 // Changing shapes
 //===----------------------------------------------------------------------===//
 
-/// A constant in another shape with as many elements.
+/// The constant in another shape with the same number of elements.
 static Attribute reshaped(Attribute value, Type type) {
   auto constant = dyn_cast_if_present<DenseElementsAttr>(value);
   return constant ? constant.reshape(cast<ShapedType>(type)) : DenseElementsAttr();
 }
 
-/// A constant of equal elements in any other shape.
+/// A splat constant in any other shape.
 static Attribute resized(Attribute value, Type type) {
   auto constant = dyn_cast_if_present<SplatElementsAttr>(value);
   return constant ? constant.resizeSplat(cast<ShapedType>(type)) : DenseElementsAttr();
@@ -129,7 +129,7 @@ OpFoldResult TransOp::fold(FoldAdaptor adaptor) {
   if (llvm::all_of(llvm::enumerate(order), [](auto entry) { return int32_t(entry.index()) == entry.value(); }))
     return getValue();
   if (auto source = getValue().getDefiningOp<TransOp>()) {
-    // Dimension d is order[d] of the middle tile, which is source.order[order[d]] of the first.
+    // Dimension d is order[d] of the tile in between, which is source.order[order[d]] of the first tile.
     setOrder(llvm::map_to_vector(order, [&](int32_t dimension) { return source.getOrder()[dimension]; }));
     getValueMutable().assign(source.getValue());
     return getResult();

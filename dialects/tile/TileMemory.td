@@ -1,4 +1,4 @@
-// Ops that touch global memory: through pointers, descriptors and block pointers; atomics.
+// Ops that access global memory: through pointers, descriptors and block pointers; atomics.
 #ifndef KILN_TILE_MEMORY_TD
 #define KILN_TILE_MEMORY_TD
 
@@ -8,14 +8,14 @@ def Tile_LoadOp : Tile_EffectOp<"load", [AttrSizedOperandSegments]> {
   let summary = "read the elements that pointers point at";
   let description = [{
     Each element is read from its own address. An element whose mask is false is not read: it is `other`, or zero (null
-    for a pointer) where no `other` is given. Two reads of one load are unordered. `cache` and `evict` are hints a target
+    for a pointer) without an `other`. The reads of one load are unordered. `cache` and `evict` are hints that a target
     may ignore; a volatile load is neither moved, merged nor removed.
 
     - `load_c1`: the result has the pointers' shape and the pointee as element.
     - `load_c2`: the mask has the pointers' shape.
     - `load_c3`: `other` has the type of the result.
     - `load_c4`: `other` comes with a mask.
-    - `load_c5`: the cache modifier is none, ca, cg, cs or cv (wb and wt are about writing).
+    - `load_c5`: the cache modifier is none, ca, cg, cs or cv (wb and wt apply to stores).
 
     ```mlir
     func.func @load(%p: tensor<64x!tile.ptr<f32>>, %m: tensor<64xi1>, %o: tensor<64xf32>) -> tensor<64xf32> {
@@ -43,12 +43,12 @@ def Tile_LoadOp : Tile_EffectOp<"load", [AttrSizedOperandSegments]> {
 def Tile_StoreOp : Tile_EffectOp<"store"> {
   let summary = "write elements where pointers point";
   let description = [{
-    Each element whose mask is true (or every one, without a mask) is written to its own address. When two elements of
-    one store share an address, one of them ends up there.
+    Each element whose mask is true (or every one, without a mask) is written to its own address. When several elements
+    of one store share an address, it ends up with one of them.
 
     - `store_c1`: the value has the pointers' shape and the pointee as element.
     - `store_c2`: the mask has the pointers' shape.
-    - `store_c3`: the cache modifier is none, wb, cg, cs or wt (ca and cv are about reading).
+    - `store_c3`: the cache modifier is none, wb, cg, cs or wt (ca and cv apply to loads).
 
     ```mlir
     func.func @store(%p: tensor<64x!tile.ptr<f32>>, %v: tensor<64xf32>, %m: tensor<64xi1>) {
@@ -101,9 +101,9 @@ def Tile_MakeDescOp : Tile_Op<"make_desc", [Pure, SameVariadicOperandSize]> {
 def Tile_DescLoadOp : Tile_EffectOp<"desc_load"> {
   let summary = "read one block of a described array";
   let description = [{
-    Element (i, j, ...) of the result is element (offsets[0] + i, offsets[1] + j, ...) of the array, or the padding
-    of the descriptor where that is outside the array in a dimension listed in `boundary` (in any dimension, when there
-    is no list). In the other dimensions the program promises that the block is inside.
+    Element (i, j, ...) of the result is element (offsets[0] + i, offsets[1] + j, ...) of the array, or the padding of
+    the descriptor where that is outside the array in a dimension that `boundary` lists (without a list: in any
+    dimension). In the other dimensions the program promises that the block is inside.
 
     - `desc_load_c1`: one offset per dimension of the block.
     - `desc_load_c2`: the result is the block.
@@ -157,9 +157,9 @@ def Tile_DescStoreOp : Tile_EffectOp<"desc_store"> {
 def Tile_DescReduceOp : Tile_EffectOp<"desc_reduce"> {
   let summary = "atomically combine one block into a described array";
   let description = [{
-    For each element of the block that is inside the array: memory becomes `kind(memory, value)` in one indivisible step, as
-    by a relaxed `tile.atomic_rmw` for all threads of the device; what was there before nobody learns. Elements outside the
-    array touch nothing.
+    For each element of the block that is inside the array, memory becomes `kind(memory, value)` in one atomic step, as
+    by a relaxed `tile.atomic_rmw` for all threads of the device, except that the old value is not returned. Elements
+    outside the array have no effect.
 
     - `desc_reduce_c1`: one offset per dimension of the block.
     - `desc_reduce_c2`: the value is the block.
@@ -185,7 +185,7 @@ def Tile_MakeBlockPtrOp : Tile_Op<"make_block_ptr", [Pure, AttrSizedOperandSegme
   let summary = "a movable block of a strided array";
   let description = [{
     The array is described as in `tile.make_desc`; the block starts at `offsets`. `order` names the dimensions from the
-    fastest in memory to the slowest: a hint, the strides decide.
+    fastest in memory to the slowest. It is a hint: only the strides determine addresses.
 
     - `make_block_ptr_c1`: one extent, one stride and one offset per dimension of the block.
     - `make_block_ptr_c2`: the base points at the block's element type.
@@ -217,7 +217,7 @@ def Tile_MakeBlockPtrOp : Tile_Op<"make_block_ptr", [Pure, AttrSizedOperandSegme
 def Tile_AdvanceOp : Tile_Op<"advance", [Pure, AllTypesMatch<["ptr", "result"]>]> {
   let summary = "move a block pointer";
   let description = [{
-    The block of the result starts `offsets` elements further in each dimension, of the same array.
+    The result's block starts `offsets` elements further on in each dimension of the same array.
 
     - `advance_c1`: one offset per dimension of the block.
 
@@ -240,7 +240,7 @@ def Tile_BlockLoadOp : Tile_EffectOp<"block_load"> {
   let summary = "read the block a block pointer points at";
   let description = [{
     As `tile.desc_load` at the block pointer's position, except that no dimension is checked unless `boundary` lists it.
-    Elements outside the array in a checked dimension are the padding; zero where none is named.
+    Elements outside the array in a checked dimension are the padding, by default zero.
 
     - `block_load_c1`: the result is the block.
     - `block_load_c2`: `boundary` lists dimensions of the block, ascending, each once.
@@ -292,12 +292,12 @@ def Tile_BlockStoreOp : Tile_EffectOp<"block_store"> {
 def Tile_AtomicRMWOp : Tile_EffectOp<"atomic_rmw", [AllTypesMatch<["value", "result"]>]> {
   let summary = "atomically combine values into memory, returning what was there";
   let description = [{
-    For each element: memory becomes `kind(memory, value)` in one indivisible step, and the result is what was there
-    before. Elements of one op are unordered among themselves; two that share an address both take effect. An element
-    whose mask is false touches nothing and gives zero. `sem` orders the program's other accesses around the op for the
-    threads that `scope` names.
+    For each element, memory becomes `kind(memory, value)` in one atomic step, and the result is what was there before.
+    The elements of one op are unordered; two that share an address both take effect. An element whose mask is false
+    accesses no memory and gives zero. `sem` orders the program's other accesses around the op, as seen by the threads
+    that `scope` names.
 
-    fmax and fmin take the number where one side is NaN. max, min: signed; umax, umin: unsigned.
+    If one side is NaN, fmax and fmin return the other. max and min are signed; umax and umin are unsigned.
 
     - `atomic_rmw_c1`: the value has the pointers' shape and the pointee as element.
     - `atomic_rmw_c2`: the mask has the pointers' shape.
@@ -330,8 +330,8 @@ def Tile_AtomicRMWOp : Tile_EffectOp<"atomic_rmw", [AllTypesMatch<["value", "res
 def Tile_AtomicCASOp : Tile_EffectOp<"atomic_cas", [AllTypesMatch<["compare", "value", "result"]>]> {
   let summary = "atomic compare and swap, returning what was there";
   let description = [{
-    For each element, in one indivisible step: if memory equals `compare`, bit by bit, it becomes `value`. The result is
-    what was there before. It never fails spuriously.
+    For each element, in one atomic step: if memory equals `compare`, bit by bit, it becomes `value`. The result is what
+    was there before. It never fails spuriously.
 
     - `atomic_cas_c1`: the value has the pointers' shape and the pointee as element.
     - `atomic_cas_c2`: the element has 16, 32 or 64 bits.

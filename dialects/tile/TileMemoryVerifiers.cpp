@@ -1,10 +1,10 @@
-// Verifiers of the ops that touch memory. Labels in comments are those of the constraints in TileMemory.td.
+// Verifiers of the ops that access memory. The labels in comments are those of the constraints in TileMemory.td.
 #include "dialects/tile/TileVerifiers.h"
 
 using namespace mlir;
 using namespace kiln::tile;
 
-/// Reading takes ca, cg, cs, cv; writing takes wb, cg, cs, wt.
+/// Loads take ca, cg, cs, cv; stores take wb, cg, cs, wt.
 static LogicalResult expectCache(Operation *op, CacheModifier cache, bool writes) {
   using Cache = CacheModifier;
   bool both = llvm::is_contained({Cache::None, Cache::CG, Cache::CS}, cache);
@@ -15,7 +15,7 @@ static LogicalResult expectCache(Operation *op, CacheModifier cache, bool writes
                            << (writes ? "writes" : "reads") << "), got " << stringifyCacheModifier(cache);
 }
 
-/// `boundary` lists dimensions below `rank`, ascending, each once.
+/// Checks that `boundary` lists dimensions below `rank`, ascending, each once.
 static LogicalResult expectBoundary(Operation *op, ArrayRef<int32_t> boundary, int64_t rank) {
   bool ascending = std::adjacent_find(boundary.begin(), boundary.end(), std::greater_equal<>()) == boundary.end();
   if (ascending && llvm::all_of(boundary, [&](int32_t d) { return d >= 0 && d < rank; }))
@@ -144,7 +144,7 @@ LogicalResult BlockStoreOp::verify() {
 // Atomics
 //===----------------------------------------------------------------------===//
 
-/// The element types every target can combine in one step with `kind`.
+/// The element types that every target can combine by `kind` in one atomic step.
 static StringRef atomicTypes(RMWKind kind) {
   switch (kind) {
   case RMWKind::FAdd:

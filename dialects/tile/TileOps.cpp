@@ -1,4 +1,4 @@
-// Assembly forms and memory effects of the tile ops.
+// Assembly formats and memory effects of the tile ops.
 #include "dialects/tile/TileOps.h"
 #include "dialects/tile/CombineSyntax.h"
 #include "mlir/IR/Builders.h"
@@ -15,7 +15,7 @@ using namespace kiln::tile;
 
 using Effects = SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;
 
-/// Global memory through this operand; without one, anywhere.
+/// An effect on global memory through this operand; without one, anywhere.
 template <typename Effect> static void global(Effects &effects, OpOperand *pointer = nullptr) {
   if (pointer)
     effects.emplace_back(Effect::get(), pointer, GlobalMemory::get());

@@ -13,7 +13,7 @@ namespace kiln::tile {
 /// Checks tile_c1 to tile_c4 on every tile among the operands and results of `op`.
 llvm::LogicalResult verifyTiles(mlir::Operation *op);
 
-/// The trait every tile op has, so that the rule about sides is checked in one place.
+/// A trait of every tile op, which checks the rules for tiles in one place.
 template <typename ConcreteType> struct TileSideRule : mlir::OpTrait::TraitBase<ConcreteType, TileSideRule> {
   static llvm::LogicalResult verifyTrait(mlir::Operation *op) { return verifyTiles(op); }
 };

@@ -1,4 +1,4 @@
-// Ops of the tile dialect: what MLIR's tensor, arith, math, scf and func do not have. One file per concept.
+// Ops of the tile dialect: what MLIR's tensor, arith, math, scf and func lack. One file per topic.
 #ifndef KILN_TILE_OPS_TD
 #define KILN_TILE_OPS_TD
 

@@ -1,4 +1,4 @@
-// Ops about the program instance, the launches around it, its pointers, and promises about values.
+// Ops on the program instance, the launches around it, pointers, and promises about values.
 #ifndef KILN_TILE_PROGRAM_TD
 #define KILN_TILE_PROGRAM_TD
 
@@ -8,7 +8,7 @@ def Tile_ProgramIdOp : Tile_Op<"program_id", [Pure]> {
   let summary = "position of this program instance in the virtual grid";
   let description = [{
     The coordinate of the running instance along one axis of the launch grid: at least 0, less than
-    `tile.num_programs` of that axis, the same in all of the instance.
+    `tile.num_programs` of that axis, and uniform throughout the instance.
 
     - `program_id_c1`: the axis is x, y or z.
 
@@ -44,11 +44,11 @@ def Tile_NumProgramsOp : Tile_Op<"num_programs", [Pure]> {
 }
 
 def Tile_LaunchDependentsOp : Tile_EffectOp<"launch_dependents"> {
-  let summary = "from here on the next launch may begin";
+  let summary = "from here on the next launch may start";
   let description = [{
-    Once every instance has come here or ended, the launch behind this one may begin where it was asked to overlap with
-    the end of this one. It promises nothing about memory: what this launch writes is there for the next one where that
-    one waits. Where launches do not overlap, nothing.
+    If the next launch was asked to overlap with the end of this one, it may start once every instance of this launch
+    has reached this op or ended. The op promises nothing about memory: the next launch sees what this one writes only
+    after it has waited (`tile.wait_for_grid`). Where launches do not overlap, the op does nothing.
 
     ```mlir
     func.func @launch_dependents(%p: !tile.ptr<f32>) -> f32 {
@@ -62,10 +62,10 @@ def Tile_LaunchDependentsOp : Tile_EffectOp<"launch_dependents"> {
 }
 
 def Tile_WaitForGridOp : Tile_EffectOp<"wait_for_grid"> {
-  let summary = "wait until the launch before this one is over";
+  let summary = "wait until the previous launch has completed";
   let description = [{
-    What the launch before this one wrote is visible behind the op. Before it, memory that launch uses may be neither
-    read nor written. Where launches do not overlap, nothing.
+    What the previous launch wrote is visible after the op. Before the op, the program may neither read nor write memory
+    that the previous launch uses. Where launches do not overlap, the op does nothing.
 
     ```mlir
     func.func @wait_for_grid(%p: !tile.ptr<f32>) -> f32 {
@@ -79,7 +79,7 @@ def Tile_WaitForGridOp : Tile_EffectOp<"wait_for_grid"> {
 }
 
 def Tile_AddPtrOp : Tile_Op<"addptr", [Pure, AllTypesMatch<["ptr", "result"]>]> {
-  let summary = "step a pointer by a number of elements";
+  let summary = "advance a pointer by a number of elements";
   let description = [{
     `result = ptr + offset * sizeof(pointee)`, element by element. The offset is signed and extended to 64 bits before
     the multiplication, so the address arithmetic itself never wraps at 32 bits. The result may point anywhere; only an

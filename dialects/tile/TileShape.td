@@ -95,7 +95,7 @@ def Tile_ExpandDimsOp : Tile_Op<"expand_dims", [Pure]> {
 def Tile_BroadcastOp : Tile_Op<"broadcast", [Pure]> {
   let summary = "repeat along dimensions of size 1";
   let description = [{
-    Along each dimension in which the result is larger, every element is the value's only one there.
+    Along each dimension in which the result is larger, its elements all equal the value's only one there.
 
     - `broadcast_c1`: value and result have the same rank and element type.
     - `broadcast_c2`: each dimension of the value equals the result's or is 1.

@@ -1,4 +1,5 @@
-// Verifiers of the ops that make and reshape tiles. Labels in comments are those of the constraints in TileShape.td.
+// Verifiers of the ops that make and reshape tiles. The labels in comments are those of the constraints in
+// TileShape.td.
 #include "dialects/tile/TileVerifiers.h"
 
 using namespace mlir;

@@ -1,4 +1,4 @@
-// Types of the tile dialect. Tiles themselves are MLIR's ranked tensors; only pointers and box handles are ours.
+// Types of the tile dialect: pointers, descriptors and block pointers. Tiles are MLIR's ranked tensors.
 #ifndef KILN_TILE_TYPES_TD
 #define KILN_TILE_TYPES_TD
 

@@ -1,5 +1,5 @@
-// Verifiers of types, of the dialect's attributes, and of the ops about programs, pointers and debugging; and the
-// checks the other verifiers share. Labels in comments are those of the constraints in the .td files.
+// Verifiers of types, of the dialect's attributes, and of the ops on programs, pointers and debugging; and the checks
+// that all verifiers share. The labels in comments are those of the constraints in the .td files.
 #include "dialects/tile/TileVerifiers.h"
 #include "dialects/layout/LayoutDialect.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -32,7 +32,7 @@ std::string kiln::tile::shapeText(Type type) {
 }
 
 LogicalResult kiln::tile::expectType(Operation *op, StringRef what, Type expected, StringRef why, Type type) {
-  // Which layouts go together is for those who assign them to say.
+  // Layouts are compared by the passes that assign them, not here.
   auto bare = [](Type type) -> Type {
     auto tile = dyn_cast<RankedTensorType>(type);
     return tile && kiln::layout::hasLayout(tile) ? kiln::layout::withoutLayout(tile) : type;
@@ -97,7 +97,7 @@ LogicalResult kiln::tile::expectRegion(Operation *op, StringRef what, Region &re
 // Tiles and types
 //===----------------------------------------------------------------------===//
 
-/// tile_c1 to tile_c4; `what` names where the tile stands.
+/// Checks tile_c1 to tile_c4; `what` names the value in messages.
 static LogicalResult verifyTile(function_ref<InFlightDiagnostic()> emitError, StringRef what, RankedTensorType tile) {
   if (tile.getRank() == 0) // tile_c1
     return emitError() << "expected " << what << " to have a dimension (because one element is a scalar), got " << tile;
@@ -136,7 +136,7 @@ LogicalResult kiln::tile::verifyTiles(Operation *op) {
   return verify("result", op->getResultTypes());
 }
 
-/// A number: what arithmetic is done on.
+/// True for a number: a type that arithmetic takes.
 static bool isNumber(Type type) {
   if (auto integer = dyn_cast<IntegerType>(type))
     return integer.isSignless() && llvm::is_contained({1, 8, 16, 32, 64}, int(integer.getWidth()));
@@ -183,8 +183,8 @@ static LogicalResult verifyKernel(Operation *op, Attribute attribute) {
   return success();
 }
 
-/// Iterations of a loop that are written out, and steps that are under way: more than these is no hint, but a mistake
-/// that takes all memory there is.
+/// The most iterations that `tile.unroll` may ask for, and the most steps in flight for `tile.num_stages`. A larger
+/// number is a mistake that would exhaust memory.
 static constexpr int64_t kMostSteps = 4096;
 
 static LogicalResult verifyLoopHint(Operation *op, StringRef name, int64_t least, Attribute attribute) {
@@ -280,7 +280,7 @@ LogicalResult HintOp::verify() {
 // Escape hatches and debugging
 //===----------------------------------------------------------------------===//
 
-/// How many registers `packed` elements take: narrow ones share a 32-bit register, wider ones take one each.
+/// The registers that `packed` elements take: narrow elements share a 32-bit register, wider ones take one each.
 static int64_t registersFor(Type type, int64_t packed) {
   int64_t bits = std::max<int64_t>(elementOf(type).getIntOrFloatBitWidth(), 8);
   int64_t perRegister = std::max<int64_t>(32 / bits, 1);

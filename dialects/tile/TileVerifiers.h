@@ -1,5 +1,5 @@
-// What the verifiers share: shapes and element types of "scalar or tile" values, and the checks many ops repeat.
-// For dialects/tile and the dialects on top of it. Messages read "expected X (because Y), got Z".
+// Helpers that the verifiers share: shapes and element types of "scalar or tile" values, and checks that many ops need.
+// For dialects/tile and the dialects built on it. Messages read "expected X (because Y), got Z".
 #pragma once
 #include "dialects/tile/TileOps.h"
 
