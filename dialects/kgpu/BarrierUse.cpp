@@ -1,4 +1,4 @@
-// Which ops bring a barrier, which leave something under way, and which wait for that.
+// Which ops bring a barrier, which leave something in flight, and which wait for that.
 #include "dialects/kgpu/BarrierUse.h"
 #include "dialects/kgpu/KgpuOps.h"
 #include "dialects/tile/TileOps.h"
@@ -12,15 +12,15 @@ using namespace kiln::kgpu;
 
 int64_t kgpu::clusterSize(Operation *op) { return moduleNumber(op, kClusterAttrName, 1); }
 
-/// All threads that do what `op` says: those of its role, or of the program instance. (In a cluster a role is of all
-/// ctas, and no barrier is of those alone: kiln-verify-barriers refuses the cluster's there.)
+/// All threads that execute `op`: those of its role, or of the program instance. (In a cluster a role runs in all ctas,
+/// and no barrier covers its threads alone: kiln-verify-barriers refuses barriers of the cluster in roles.)
 static BarrierUse ofInstance(Operation *op) {
   if (clusterSize(op) > 1)
     return {Scope::Cluster};
   return {roleAround(op).first ? Scope::Role : Scope::Cta};
 }
 
-/// An atomic's order is about the accesses of the whole instance: those before it are done before it releases, those
+/// The order of an atomic covers the accesses of the whole instance: those before it are done before it releases, those
 /// after it wait until it has acquired.
 static BarrierUses ofAtomic(Operation *op, tile::MemSemantic sem) {
   using tile::MemSemantic;
@@ -32,9 +32,9 @@ static BarrierUses ofAtomic(Operation *op, tile::MemSemantic sem) {
   return uses;
 }
 
-/// Behind the last channel that has mbarriers there is a barrier of all threads that may use one, so that nobody does
-/// before it is set up. In a cluster the fence behind setting up is what shows it to others: the barrier itself orders
-/// nothing.
+/// After the last channel with mbarriers there is a barrier of all threads that may use one, so that none does before
+/// they are initialised. In a cluster the fence after the initialisation makes it visible to others, so the barrier
+/// itself orders no memory.
 static BarrierUses ofChannel(ChannelOp channel) {
   auto hasBarriers = [](ChannelOp op) { return op.getCompletion() != Completion::Groups; };
   if (!hasBarriers(channel))
@@ -47,7 +47,7 @@ static BarrierUses ofChannel(ChannelOp channel) {
   return {{}, use};
 }
 
-/// Threads that have waited for their own copies know nothing of those of others: a barrier follows a slot's wait.
+/// A thread that has waited for its own copies knows nothing of other threads' copies, so a barrier follows the wait.
 static BarrierUses ofReceive(ReceiveOp receive) {
   auto channel = receive.getChannel().getDefiningOp<ChannelOp>();
   if (!channel || channel.getCompletion() != Completion::Groups)
@@ -55,14 +55,14 @@ static BarrierUses ofReceive(ReceiveOp receive) {
   return {{}, ofInstance(receive)};
 }
 
-/// No cta of a cluster ends while another one may still send to it or tell it something.
+/// No cta of a cluster ends while another may still write to its memory or arrive at its barriers.
 static BarrierUses ofReturn(Operation *op) {
   bool sends = false;
   for (Operation &other : *op->getBlock())
     if (auto channel = dyn_cast<ChannelOp>(other))
       sends |= channel.isMulticast();
   BarrierUse last{Scope::Cluster};
-  last.relaxed = true; // it is about being there still, not about what was written
+  last.relaxed = true; // it only keeps the ctas alive; it orders no writes
   return clusterSize(op) > 1 && sends ? BarrierUses{last, {}} : BarrierUses();
 }
 

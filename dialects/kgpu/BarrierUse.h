@@ -1,7 +1,7 @@
-// Where the barriers of a program instance are: which ops bring one, of whose threads, and whether before or after what
-// they do. This is the only place that says so. kiln-insert-barriers and kiln-verify-barriers read it, and the lowering
-// emits barriers from it alone, so a barrier that no pass knows of cannot come about. Likewise which ops leave
-// something under way that only a wait ends, and which ops wait.
+// The barriers of a program instance: which ops bring one, for which threads, and whether before or after what the op
+// does. This is the only place that says so. kiln-insert-barriers and kiln-verify-barriers read it, and the lowering
+// emits barriers from it alone, so no barrier exists that the passes do not know of. This file also says which ops
+// leave something in flight that only a wait ends, and which ops wait.
 #pragma once
 #include "dialects/kgpu/KgpuDialect.h"
 #include "mlir/IR/Operation.h"
@@ -13,7 +13,7 @@ namespace kiln::kgpu {
 struct BarrierUse {
   Scope scope = Scope::Cta;
   bool arrives = true;  ///< the thread arrives at it
-  bool waits = true;    ///< it goes on only when all have arrived
+  bool waits = true;    ///< it continues only when all have arrived
   bool relaxed = false; ///< arriving orders no memory
 
   bool isCluster() const { return scope == Scope::Cluster; }
@@ -21,32 +21,32 @@ struct BarrierUse {
 };
 
 struct BarrierUses {
-  std::optional<BarrierUse> before, after; ///< what the op itself does
+  std::optional<BarrierUse> before, after; ///< relative to what the op itself does
 };
 
-/// The barriers of `op`: those that are ops, and those that the order of a tile op asks for, of all threads of the
-/// instance. (Not those in its regions.)
+/// The barriers of `op`: ops that are barriers, and the barriers of all threads of the instance that the memory order
+/// of a tile op needs. (Not those in its regions.)
 BarrierUses barriersOf(mlir::Operation *op);
 
-/// What goes on behind the op that begins it. Of each kind, what was begun first is over first.
+/// What continues after the op that starts it. Within each kind, operations complete in the order in which they start.
 enum class Flight : uint8_t {
-  Product, ///< tensor cores read its factors
-  CopyIn,  ///< the copy engine, or copies by threads, read global memory; who receives the slot waits, nobody here
+  Product, ///< tensor cores read its operands
+  CopyIn,  ///< the copy engine, or copies by threads, read global memory; only the receiver of the slot waits for it
   CopyOut, ///< the copy engine reads shared memory and writes global memory
 };
 
-/// What `op` leaves under way, if anything.
+/// What `op` leaves in flight, if anything.
 std::optional<Flight> flightOf(mlir::Operation *op);
 
-/// A wait: of that kind at most the last `pending` are under way behind it.
+/// A wait: after it, at most the last `pending` of that kind are in flight.
 struct Wait {
   Flight flight;
   int64_t pending;
-  bool readsOnly; ///< what they read has been read, what they write may be under way
+  bool readsOnly; ///< their reads are done; their writes may still be in flight
 };
 std::optional<Wait> waitOf(mlir::Operation *op);
 
-/// Ctas of one program instance, as the module of `op` says.
+/// Ctas of one program instance, as the module around `op` says.
 int64_t clusterSize(mlir::Operation *op);
 
 } // namespace kiln::kgpu

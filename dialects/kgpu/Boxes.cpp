@@ -1,4 +1,4 @@
-// How the copy engine fills a memory: read off the layout by trying the constructors whose memory it can write.
+// How the copy engine fills a memory: tries the constructors of the layouts that the engine can write.
 #include "dialects/kgpu/KgpuOps.h"
 #include "dialects/layout/Constructors.h"
 
@@ -8,12 +8,12 @@ using namespace kiln::kgpu;
 using layout::Coord;
 using layout::Layout;
 
-// What one copy may move along each dimension; what divides the bytes of its rows, and where in memory it starts.
+// The most that one copy may move along each dimension; what the bytes of its rows and its place are multiples of.
 static constexpr int64_t kMaxBoxSide = 256, kRowAlign = 16, kBoxAlign = 128;
-// A swizzle repeats every so many rows.
+// Rows after which a swizzle repeats.
 static constexpr int64_t kSwizzleRows = 8;
 
-/// The swizzle of a layout that is row-major or swizzled, its last dimension the fastest: as a box lies in memory.
+/// The swizzle of a layout that is row-major or swizzled with the last dimension fastest, as a box lies in memory.
 static std::optional<int32_t> swizzleOf(const Layout &piece, int64_t elementBytes) {
   SmallVector<int32_t> order;
   for (int32_t dim = int32_t(piece.rank()) - 1; dim >= 0; --dim)
@@ -39,8 +39,8 @@ std::optional<BoxPlan> kgpu::planBoxes(MemType type, int64_t pieces, int64_t ask
   plan.box.assign(sides.begin(), sides.end());
   if (*swizzle)
     plan.box[inner] = *swizzle / bytes;
-  // Rows of a panel, in as few boxes as a copy's sides and the cut into pieces allow. Only the slowest dimension is
-  // cut: boxes of memory lie one behind the other.
+  // The rows of a panel, in as few boxes as the limits of a copy and the cut into pieces allow. Only the slowest
+  // dimension is cut, so that boxes follow each other in memory.
   if (sides[outer] % pieces)
     return std::nullopt;
   int64_t rows = sides[outer] / pieces;
@@ -66,7 +66,7 @@ std::optional<BoxPlan> kgpu::planBoxes(MemType type, int64_t pieces, int64_t ask
     for (int64_t row = 0; row < sides[outer]; row += rows) {
       layout::Index start(sides.size(), 0);
       start[inner] = panel * plan.box[inner];
-      start[outer] += row; // the same dimension where there is one only
+      start[outer] += row; // outer == inner if there is only one dimension
       plan.starts.push_back(start);
     }
   return plan;

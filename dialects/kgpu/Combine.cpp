@@ -10,7 +10,7 @@ bool kgpu::isCommutative(Region &combine) {
   unsigned count = yield->getNumOperands();
   for (auto [index, value] : llvm::enumerate(yield->getOperands())) {
     Operation *op = value.getDefiningOp();
-    // NaNs may differ in their payload, which nothing here promises.
+    // The payload of a NaN may differ; nothing here promises it.
     if (!op || op->getNumOperands() != 2 ||
         !(op->hasTrait<OpTrait::IsCommutative>() || isa<arith::AddFOp, arith::MulFOp>(op)))
       return false;

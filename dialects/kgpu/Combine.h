@@ -1,14 +1,14 @@
-// What can be read off the region of a reduction.
+// Properties of the combine region of a reduction.
 #pragma once
 #include "mlir/IR/Region.h"
 
 namespace kiln::kgpu {
 
-/// combine(a, b) is combine(b, a): every yielded value is one commutative op of its own pair of arguments. (A region
-/// that is commutative for deeper reasons is not recognised.)
+/// combine(a, b) equals combine(b, a): every yielded value is one commutative op on its own pair of arguments. (Regions
+/// that are commutative for other reasons are not recognised.)
 bool isCommutative(mlir::Region &combine);
 
-/// The one op a region of one operand consists of; null otherwise.
+/// The single op in a region that combines one operand; null otherwise.
 mlir::Operation *singleOp(mlir::Region &combine);
 
 } // namespace kiln::kgpu

@@ -8,9 +8,9 @@ using layout::Coord;
 using layout::Digit;
 using layout::Layout;
 
-// Elements of a row a thread chooses from one by one; more go through memory.
+// The most elements of a row that a thread selects from; with more, the gather goes through memory.
 static constexpr int64_t kMostChoices = 8;
-// Of those that each take a shuffle.
+// The same where each candidate takes a shuffle.
 static constexpr int64_t kMostShuffles = 4;
 
 GatherDigits kgpu::gatherDigits(const Layout &source, unsigned axis) {
@@ -24,7 +24,7 @@ GatherDigits kgpu::gatherDigits(const Layout &source, unsigned axis) {
   return digits;
 }
 
-/// Every digit along the axis steps along it alone, and none is a warp's, a group's or a cta's.
+/// True when every digit along the axis steps along it alone, and none is a digit of warps, groups or ctas.
 static bool isInsideWarp(const Layout &layout, unsigned axis) {
   for (unsigned c = 0; c < layout::kNumCoords; ++c)
     for (const Digit &digit : layout.digits(Coord(c)))
@@ -34,7 +34,7 @@ static bool isInsideWarp(const Layout &layout, unsigned axis) {
   return true;
 }
 
-/// Lanes, warps, groups and ctas of both layouts stand at the same places beside the axis.
+/// True when lanes, warps, groups and ctas of both layouts agree in all dimensions but the axis.
 static bool standAlike(const Layout &source, const Layout &indices, unsigned axis) {
   for (Coord coord : {Coord::Lane, Coord::Warp, Coord::Group, Coord::Cta}) {
     llvm::ArrayRef<Digit> from = source.digits(coord), to = indices.digits(coord);
@@ -61,7 +61,7 @@ GatherKind kgpu::gatherKind(const Layout &source, const Layout &indices, unsigne
     return GatherKind::Memory;
   int64_t choices = registersAlong(source, axis);
   if (gatherDigits(source, axis).lanes.empty()) {
-    // Which register is known only if the thread does not decide where along the axis it asks for.
+    // The register is a constant only if an index's place along the axis depends on its register alone.
     bool fixed = gatherDigits(indices, axis).lanes.empty() && isInsideWarp(indices, axis);
     return (!known.empty() && fixed) || choices <= kMostChoices ? GatherKind::Registers : GatherKind::Memory;
   }

@@ -1,5 +1,5 @@
-// Types, syntax, sizes and verifiers of channels, copies and roles. Labels in comments are those of the constraints in
-// KgpuChannels.td.
+// Types, syntax, sizes and verifiers of channels, copies and roles. The labels in comments are those of the constraints
+// in KgpuChannels.td.
 #include "dialects/kgpu/KgpuOps.h"
 #include "dialects/layout/Constructors.h"
 #include "dialects/tile/TileOps.h"
@@ -14,9 +14,9 @@ using namespace kiln;
 using namespace kiln::kgpu;
 using layout::Coord;
 
-/// A full and an empty barrier for each slot.
+/// A full and an empty barrier per slot.
 static constexpr int64_t kBarrierBytes = 16;
-/// More than any shared memory holds.
+/// More slots than any shared memory can hold.
 static constexpr int32_t kMaxSlots = 1 << 14;
 
 //===----------------------------------------------------------------------===//
@@ -114,7 +114,7 @@ ReceiveOp kgpu::lastBarrierAt(ChannelOp channel) {
     return around && around != last && around->isBeforeInBlock(last);
   };
   for (Operation *user : channel->getUsers()) {
-    // A release touches nothing.
+    // A release does not access the memory.
     if (user != last && !isa<ReleaseOp>(user) && !isBefore(user))
       return {};
     for (Value part : user->getResults())
@@ -125,7 +125,7 @@ ReceiveOp kgpu::lastBarrierAt(ChannelOp channel) {
   return last;
 }
 
-/// The values are the parts of the channel, in order.
+/// Fails unless the values are the parts of the channel, in order.
 static LogicalResult verifyParts(Operation *op, ChannelType channel, ValueRange parts) {
   if (llvm::equal(parts.getTypes(), channel.getParts())) // acquire_c2, receive_c2
     return success();
@@ -181,7 +181,7 @@ LogicalResult TensorMapOp::verify() {
   return success();
 }
 
-/// One offset per dimension of the map's box, and boxes that fill the memory.
+/// Checks for one offset per dimension of the map's box, and boxes that fill the memory.
 static LogicalResult verifyBoxes(Operation *op, Value map, ValueRange offsets, MemType memory, bool whole) {
   auto made = map.getDefiningOp<TensorMapOp>();
   size_t rank = made ? made.getBox().size() : memory.getShape().size();
@@ -190,7 +190,7 @@ static LogicalResult verifyBoxes(Operation *op, Value map, ValueRange offsets, M
                              << offsets.size();
   if (!made)
     return success();
-  // Where every cta has the whole, each sends a piece.
+  // If every cta holds the whole part, each sends one piece of it.
   int64_t pieces = 1;
   if (whole)
     for (const layout::Digit &digit : layoutOf(memory).digits(Coord::Cta))
@@ -206,7 +206,7 @@ static LogicalResult verifyBoxes(Operation *op, Value map, ValueRange offsets, M
                            << made.getBox() << "] swizzled over " << int32_t(made.getSwizzle()) << " for " << memory;
 }
 
-/// `memory` was acquired of the channel and the cursor: what comes there is counted with that slot.
+/// True when `memory` was acquired from the channel with this cursor: what arrives there counts for that slot.
 static bool isAcquired(Value memory, Value channel, Value cursor) {
   auto acquired = memory.getDefiningOp<AcquireOp>();
   return acquired && acquired.getChannel() == channel && acquired.getCursor() == cursor;
@@ -224,7 +224,7 @@ LogicalResult CopyInOp::verify() {
   return verifyBoxes(*this, getMap(), getOffsets(), getMem().getType(), /*whole=*/true);
 }
 
-/// What copies by threads have in common; `tile` is what they copy.
+/// The checks that all copies by threads share; `tile` is what they copy.
 template <typename Op> static LogicalResult verifyThreadsCopy(Op op, RankedTensorType tile) {
   if (!isAcquired(op.getMem(), op.getChannel(), op.getCursor())) // copy_block_c2, copy_tile_c2
     return op.emitOpError(
@@ -363,7 +363,7 @@ void RolesOp::print(OpAsmPrinter &p) {
 }
 
 int32_t RolesOp::paddedWarps(unsigned role) {
-  // Registers are handed over, and products begun, by four warps that start at a multiple of four.
+  // setmaxnreg and warpgroup products need four warps that start at a multiple of four.
   bool aligned = llvm::any_of(getRegisters(), [](int32_t count) { return count != 0; }) ||
                  llvm::any_of(getWarps().drop_front(role + 1), [](int32_t warps) { return warps % 4 == 0; });
   return aligned ? llvm::alignTo(warpsOf(role), 4) : warpsOf(role);

@@ -1,5 +1,5 @@
-// How elements arrive: channels (rings of slots in shared memory), the copies that fill them, and the roles that stand at
-// their ends. DESIGN: a channel is acquired, filled and committed by a producer, received, read and released by a consumer.
+// How elements arrive in shared memory: channels (rings of slots), the copies that fill them, and the roles at their
+// ends. A producer acquires, fills and commits a slot; a consumer receives, reads and releases it.
 #ifndef KILN_KGPU_CHANNELS_TD
 #define KILN_KGPU_CHANNELS_TD
 
@@ -17,24 +17,25 @@ def Kgpu_CompletionAttr : EnumAttr<Kgpu_Dialect, Kgpu_Completion, "completion"> 
   let assemblyFormat = "$value";
 }
 
-/// What is kept in the cache that all ctas share, by the numbers of `tile.load`'s hint (Tile_Eviction).
+/// What the L2 keeps; numbered as the hint of `tile.load` (Tile_Eviction).
 def Kgpu_EvictionAttr : ConfinedAttr<I32Attr, [IntMinValue<0>, IntMaxValue<2>]>;
 
 def Kgpu_ChannelOp : Kgpu_EarlyOp<"channel"> {
   let summary = "a ring of slots between a producer and a consumer";
   let description = [{
-    Shared memory for the slots and, behind them, what orders them: per slot a barrier that is full when everything that was
-    committed has come, and one that is empty when every reader has released it. Contents undefined. Alive as long as the
-    kernel runs; stands in the kernel's body, outside of roles.
+    Shared memory for the slots, followed by their barriers: each slot has one that is full when everything that was
+    committed has arrived, and one that is empty when every reader has released the slot. Contents are undefined. The
+    channel lives as long as the kernel runs; it stands in the kernel's body, outside of roles.
 
-    `completion` says how a slot gets full: by `bytes` that copies announce (tensor maps), by `threads` of the producer that
-    have stored and arrived, or by `groups` of copies that the consumer's own threads have issued (one role; no barriers in
-    memory: each thread waits for its own copies, then at a barrier of the role).
+    `completion` says when a slot is full: when the `bytes` that copies announce have arrived (tensor maps); when the
+    `threads` of the producer have stored and arrived; or when `groups` of copies that the consumer's own threads have
+    issued are complete (one role, no barriers in memory: each thread waits for its own copies, then at a barrier of the
+    role).
 
-    `fillers` warps commit a slot (1 where copies announce bytes), `readers` warps of each cta release it: those of all roles
-    that receive from the channel, or, where these take turns, so that each slot is read by one of them, of that one. In a cluster a
-    part that every cta has whole is filled by all ctas together, each sending its share to all; such a slot is empty when
-    the readers of all ctas have released it.
+    `fillers` warps commit a slot (1 where copies announce bytes). `readers` warps of each cta release it: the warps of
+    all roles that receive from the channel, or, where these take turns so that only one of them reads each slot, the
+    warps of that one. In a cluster, all ctas together fill a part that every cta has whole, each sending its share to
+    all; such a slot is empty when the readers of all ctas have released it.
 
     - `channel_c1`: `offset` is at least 0 and a multiple of 1024.
     - `channel_c2`: at least one filler and one reader.
@@ -56,17 +57,17 @@ def Kgpu_ChannelOp : Kgpu_EarlyOp<"channel"> {
   let assemblyFormat = "$completion `fillers` $fillers `readers` $readers attr-dict `:` type($channel)";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// Bytes from one slot to the next: parts one behind the other, each at a multiple of 1024.
+    /// Bytes from one slot to the next: parts follow each other, each at a multiple of 1024.
     int64_t getSlotStride();
     /// Where part `index` lies in a slot.
     int64_t getPartOffset(unsigned index);
-    /// From the start of the channel: the full barrier of slot `slot`; the empty one lies 8 bytes behind it.
+    /// The full barrier of slot `slot`, in bytes from the start of the channel; the empty one lies 8 bytes after it.
     int64_t getBarrierOffset(int64_t slot);
-    /// All of it: slots, then 16 bytes of barriers for each.
+    /// Bytes of the whole channel: the slots, then 16 bytes of barriers for each.
     int64_t getBytes();
-    /// Arrivals that make a slot empty: the readers of each cta, of all ctas where a part is shared by them.
+    /// Arrivals that make a slot empty: the readers of this cta, or of all ctas where they share a part.
     int64_t getReleases(int64_t clusterSize);
-    /// Some part is whole in each of several ctas: copies into it reach all of them.
+    /// True when every one of several ctas has some part whole: copies into it reach all of them.
     bool isMulticast();
   }];
 }
@@ -74,7 +75,8 @@ def Kgpu_ChannelOp : Kgpu_EarlyOp<"channel"> {
 def Kgpu_CursorOp : Kgpu_EarlyOp<"cursor", [Pure]> {
   let summary = "the first place in a ring";
   let description = [{
-    Slot 0, first time around. A producer and each consumer go around with a cursor of their own, from here, in step.
+    Slot 0 in the first round. The producer and each consumer start here, each with a cursor of its own, and stay in
+    step.
 
     ```mlir
     func.func @cursor() -> !kgpu.cursor<4> {
@@ -91,7 +93,7 @@ def Kgpu_CursorOp : Kgpu_EarlyOp<"cursor", [Pure]> {
 def Kgpu_AdvanceOp : Kgpu_EarlyOp<"advance", [Pure, AllTypesMatch<["cursor", "result"]>]> {
   let summary = "the next place in a ring";
   let description = [{
-    The next slot; after the last the first again, with the other parity.
+    The next slot. After the last slot it is the first again, with the other parity.
 
     ```mlir
     func.func @advance(%p: !kgpu.cursor<4>) -> !kgpu.cursor<4> {
@@ -107,10 +109,10 @@ def Kgpu_AdvanceOp : Kgpu_EarlyOp<"advance", [Pure, AllTypesMatch<["cursor", "re
 
 def Kgpu_SkipOp : Kgpu_EarlyOp<"skip", [Pure, AllTypesMatch<["cursor", "result"]>,
                                         AllTypesMatch<["lowerBound", "upperBound", "step"]>]> {
-  let summary = "the place behind a loop that others run";
+  let summary = "the place after a loop that another consumer runs";
   let description = [{
-    Where a loop over these bounds leaves the cursor that each of its iterations advances by one. A consumer that takes turns
-    with others goes past the slots that they read so.
+    Where a cursor ends up after a loop over these bounds that advances it once per iteration. A consumer that takes
+    turns with others uses it to pass the slots that they read.
 
     ```mlir
     func.func @skip(%p: !kgpu.cursor<4>, %n: i32) -> !kgpu.cursor<4> {
@@ -123,13 +125,13 @@ def Kgpu_SkipOp : Kgpu_EarlyOp<"skip", [Pure, AllTypesMatch<["cursor", "result"]
   }];
   let arguments = (ins Arg<Kgpu_CursorType, "a place">:$cursor, Arg<AnySignlessInteger, "of the loop">:$lowerBound,
                        Arg<AnySignlessInteger, "of the loop">:$upperBound, Arg<AnySignlessInteger, "of the loop">:$step);
-  let results = (outs Res<Kgpu_CursorType, "the place behind">:$result);
+  let results = (outs Res<Kgpu_CursorType, "the place after the loop">:$result);
   let assemblyFormat = [{
     $cursor `for` $lowerBound `to` $upperBound `step` $step attr-dict `:` type($cursor) `,` type($step)
   }];
 }
 
-/// An op on one slot: the cursor goes around as many slots as the channel has.
+/// An op on one slot: the cursor runs over as many slots as the channel has.
 class Kgpu_ChannelStep<string mnemonic, list<Trait> traits = []> : Kgpu_EarlyOp<mnemonic, traits # [
     TypesMatchWith<"the cursor has as many slots as the channel", "channel", "cursor",
                    "CursorType::get($_self.getContext(), ::mlir::cast<ChannelType>($_self).getSlots())">]> {
@@ -139,8 +141,8 @@ class Kgpu_ChannelStep<string mnemonic, list<Trait> traits = []> : Kgpu_EarlyOp<
 def Kgpu_AcquireOp : Kgpu_ChannelStep<"acquire"> {
   let summary = "wait until a slot may be filled";
   let description = [{
-    Waits until every reader has released what this slot held one round before (the first round waits for nothing), and gives
-    the slot's parts. Every thread of the role waits.
+    Waits until every reader has released what this slot held one round before (in the first round it does not wait),
+    and returns the slot's parts. Every thread of the role waits.
 
     - `acquire_c1`: the cursor has as many slots as the channel.
     - `acquire_c2`: the results are the channel's parts.
@@ -164,9 +166,10 @@ def Kgpu_AcquireOp : Kgpu_ChannelStep<"acquire"> {
 def Kgpu_CommitOp : Kgpu_ChannelStep<"commit"> {
   let summary = "what fills a slot is on its way";
   let description = [{
-    Everything that fills the slot this round stands before this op. Where copies announce `bytes`, one thread arrives and
-    says how many are to come to this cta; where `threads` fill, each warp arrives once its stores are done; `groups` closes
-    the group of copies that each thread has issued, which may be none: then the slot is to be received, but not read.
+    Everything that fills the slot in this round stands before this op. If copies announce `bytes`, one thread arrives
+    and announces how many will come to this cta. If `threads` fill the slot, each warp arrives once its stores are
+    done. `groups` closes the group of copies that each thread has issued. That group may be empty: then the slot is
+    received but must not be read.
 
     - `commit_c1`: the cursor has as many slots as the channel.
 
@@ -187,9 +190,9 @@ def Kgpu_CommitOp : Kgpu_ChannelStep<"commit"> {
 def Kgpu_ReceiveOp : Kgpu_ChannelStep<"receive"> {
   let summary = "wait until a slot is full";
   let description = [{
-    Waits until everything committed to the slot this round has come, and gives its parts. Every thread of the role waits.
-    Of a channel that completes by `groups`, each thread waits until at most its last `pending` groups are under way, of
-    whatever channel; behind a barrier of the role products then see what was copied.
+    Waits until everything committed to the slot in this round has arrived, and returns its parts. Every thread of the
+    role waits. If the channel completes by `groups`, each thread waits until at most its last `pending` groups are in
+    flight, whichever channel they belong to; after a barrier of the role, products then see what was copied.
 
     - `receive_c1`: the cursor has as many slots as the channel.
     - `receive_c2`: the results are the channel's parts.
@@ -207,7 +210,7 @@ def Kgpu_ReceiveOp : Kgpu_ChannelStep<"receive"> {
   let arguments = (ins Arg<Kgpu_ChannelType, "the ring",
                            [MemRead<Kgpu_Asynchrony>, MemWrite<Kgpu_Asynchrony>]>:$channel,
                        Arg<Kgpu_CursorType, "which slot">:$cursor,
-                       Arg<DefaultValuedAttr<I32Attr, "0">, "groups that may be under way">:$pending);
+                       Arg<DefaultValuedAttr<I32Attr, "0">, "groups that may be in flight">:$pending);
   let results = (outs Res<Variadic<Kgpu_MemType>, "its parts, to be read">:$parts);
   let builders = [OpBuilder<(ins "::mlir::TypeRange":$parts, "::mlir::Value":$channel, "::mlir::Value":$cursor), [{
     build($_builder, $_state, parts, channel, cursor, /*pending=*/0);
@@ -218,9 +221,9 @@ def Kgpu_ReceiveOp : Kgpu_ChannelStep<"receive"> {
 def Kgpu_ReleaseOp : Kgpu_ChannelStep<"release"> {
   let summary = "a slot has been read";
   let description = [{
-    Each warp of the role says that it reads nothing of the slot's content any more: its loads are done, and products that
-    read the slot have been waited for. With `when` false, nothing: a consumer that is a step behind has nothing to release
-    in its first.
+    Each warp of the role signals that it will not read the slot's contents any more: its loads are done, and products
+    that read the slot have been waited for. With `when` false it does nothing: a consumer that runs one step behind has
+    nothing to release in its first step.
 
     - `release_c1`: the cursor has as many slots as the channel.
 
@@ -235,7 +238,7 @@ def Kgpu_ReleaseOp : Kgpu_ChannelStep<"release"> {
   }];
   let arguments = (ins Arg<Kgpu_ChannelType, "the ring", [MemWrite<Kgpu_Asynchrony>]>:$channel,
                        Arg<Kgpu_CursorType, "which slot">:$cursor,
-                       Arg<Optional<I1>, "whether at all">:$when);
+                       Arg<Optional<I1>, "false: do nothing">:$when);
   let assemblyFormat = "$channel `[` $cursor `]` (`when` $when^)? attr-dict `:` type($channel)";
   let hasVerifier = 0;
 }
@@ -245,12 +248,13 @@ def Kgpu_ReleaseOp : Kgpu_ChannelStep<"release"> {
 def Kgpu_TensorMapOp : Kgpu_EarlyOp<"tensor_map", [Pure]> {
   let summary = "a described array as the copy engine sees it";
   let description = [{
-    Boxes of `box` elements of the array (one number per dimension), whose rows are swizzled over `swizzle` bytes in shared
-    memory (0: not). Derived by the launch from the arguments of the kernel, so the descriptor is made of nothing else.
+    Boxes of `box` elements of the array (one number per dimension), whose rows are swizzled over `swizzle` bytes in
+    shared memory (0: not swizzled). The launch derives the map from the kernel's arguments, so the descriptor may
+    depend on nothing else.
 
     - `tensor_map_c1`: one extent of the box per dimension, each 1 to 256.
-    - `tensor_map_c2`: the swizzle is 0, 32, 64 or 128; the box's last side takes a multiple of 16 bytes, and no more than the
-      swizzle where that is not 0.
+    - `tensor_map_c2`: the swizzle is 0, 32, 64 or 128; the box's last side takes a multiple of 16 bytes, and no more
+      than the swizzle where that is not 0.
     - `tensor_map_c3`: the descriptor is a `tile.make_desc` whose operands are arguments of the kernel, constants, or such
       integers extended.
     - `tensor_map_c4`: rank 1 to 5; the last stride is the constant 1.
@@ -274,20 +278,21 @@ def Kgpu_TensorMapOp : Kgpu_EarlyOp<"tensor_map", [Pure]> {
 def Kgpu_CopyInOp : Kgpu_ChannelStep<"copy_in"> {
   let summary = "the copy engine fills a part of a slot";
   let description = [{
-    The block of the mapped array that starts at `offsets` goes to `mem`, zeros (or what the descriptor pads with) where it is
-    outside the array; when it has come, its bytes are announced at the full barrier of that slot of the channel. One thread
-    of the role issues as many copies as the block has boxes: panel by panel, or, where a box has fewer rows than it might,
-    those of all panels before the next rows, so that longer pieces of a row are asked for at once.
+    Copies the block of the mapped array that starts at `offsets` to `mem`; where the block is outside the array, it
+    writes zeros (or what the descriptor pads with). The bytes that arrive are counted at the full barrier of that slot
+    of the channel. One thread of the role issues one copy per box of the block: panel by panel, or, where a box has
+    fewer rows than it could have, those of all panels before the next rows, so that longer pieces of a row are
+    requested together.
 
-    In a cluster, a part that is split over the ctas gets each cta's piece from that cta; a part that each cta has whole is
+    In a cluster, each cta copies its own piece of a part that is split over the ctas. A part that each cta has whole is
     cut into as many pieces as there are ctas, and each cta copies one of them to all.
 
-    The array may have more dimensions than the memory: in front, where the box has sides of 1.
+    The array may have more dimensions than the memory: leading ones, in which the box has sides of 1.
 
     - `copy_in_c1`: one offset per dimension of the box.
     - `copy_in_c2`: the memory is a part that `kgpu.acquire` of this channel and cursor gave.
-    - `copy_in_c3`: the box, repeated, fills the memory of a cta as its layout says; it has sides of 1 in dimensions in front
-      of the memory's.
+    - `copy_in_c3`: the box, repeated, fills the memory of a cta as its layout says; in dimensions that precede the
+      memory's it has sides of 1.
     - `copy_in_c4`: the channel completes by bytes.
 
     ```mlir
@@ -318,15 +323,16 @@ def Kgpu_CopyInOp : Kgpu_ChannelStep<"copy_in"> {
   }];
 }
 
-/// The threads of a role copy a tile to a part of a slot, each its share of it.
+/// The threads of a role copy a tile to a part of a slot, each thread its share.
 class Kgpu_ThreadsCopy<string mnemonic> : Kgpu_ChannelStep<mnemonic, [AttrSizedOperandSegments]>;
 
 def Kgpu_CopyBlockOp : Kgpu_ThreadsCopy<"copy_block"> {
   let summary = "threads fill a part of a slot with a block of a described array";
   let description = [{
-    As `tile.desc_load` reads it, zeros where it is outside the array, but past the registers: each thread copies some of
-    it, as many bytes at once as addresses are multiples of (16, 8 or 4; less goes through a register after all). The
-    copies are of the group that the thread has open, which the next `kgpu.commit` closes. With `when` false, nothing.
+    Reads as `tile.desc_load` does, with zeros outside the array, but bypasses registers: each thread copies some of the
+    block, in the widest pieces that the alignment of the addresses allows (16, 8 or 4 bytes; narrower pieces do go
+    through a register). The copies join the thread's open group, which the next `kgpu.commit` closes. With `when` false
+    it does nothing.
 
     - `copy_block_c1`: one offset per dimension of the block.
     - `copy_block_c2`: the memory is a part that `kgpu.acquire` of this channel and cursor gave.
@@ -349,7 +355,7 @@ def Kgpu_CopyBlockOp : Kgpu_ThreadsCopy<"copy_block"> {
   }];
   let arguments = (ins Arg<Tile_DescType, "the array", [MemRead<Tile_GlobalMemory>]>:$desc,
                        Arg<Variadic<I32>, "position of the block's first element">:$offsets,
-                       Arg<Optional<I1>, "whether at all">:$when,
+                       Arg<Optional<I1>, "false: do nothing">:$when,
                        Arg<Kgpu_MemType, "where it goes", [MemWrite<Kgpu_SharedMemory>]>:$mem,
                        Arg<Kgpu_ChannelType, "whose slot that is", [MemWrite<Kgpu_Asynchrony>]>:$channel,
                        Arg<Kgpu_CursorType, "which slot">:$cursor,
@@ -364,8 +370,8 @@ def Kgpu_CopyBlockOp : Kgpu_ThreadsCopy<"copy_block"> {
 def Kgpu_CopyTileOp : Kgpu_ThreadsCopy<"copy_tile"> {
   let summary = "threads fill a part of a slot with what a tile of pointers points to";
   let description = [{
-    As `tile.load` reads it, zeros where the mask is false, but past the registers, as `kgpu.copy_block` does: each thread
-    copies what its pointers point to, several elements at once where they lie side by side.
+    Reads as `tile.load` does, with zeros where the mask is false, but bypasses registers as `kgpu.copy_block` does:
+    each thread copies what its pointers point to, several elements at once where they are contiguous.
 
     - `copy_tile_c1`: the mask has the pointers' shape.
     - `copy_tile_c2`: the memory is a part that `kgpu.acquire` of this channel and cursor gave.
@@ -388,7 +394,7 @@ def Kgpu_CopyTileOp : Kgpu_ThreadsCopy<"copy_tile"> {
   }];
   let arguments = (ins Arg<Tile_PtrLike, "addresses", [MemRead<Tile_GlobalMemory>]>:$ptr,
                        Arg<Optional<Tile_MaskLike>, "which elements are read">:$mask,
-                       Arg<Optional<I1>, "whether at all">:$when,
+                       Arg<Optional<I1>, "false: do nothing">:$when,
                        Arg<Kgpu_MemType, "where it goes", [MemWrite<Kgpu_SharedMemory>]>:$mem,
                        Arg<Kgpu_ChannelType, "whose slot that is", [MemWrite<Kgpu_Asynchrony>]>:$channel,
                        Arg<Kgpu_CursorType, "which slot">:$cursor,
@@ -400,13 +406,14 @@ def Kgpu_CopyTileOp : Kgpu_ThreadsCopy<"copy_tile"> {
 }
 
 def Kgpu_PrefetchOp : Kgpu_EarlyOp<"prefetch", [MemoryEffects<[MemRead<Tile_Order>, MemWrite<Tile_Order>]>]> {
-  let summary = "bring a block of a mapped array near";
+  let summary = "bring a block of a mapped array into the L2";
   let description = [{
-    The block that a `kgpu.copy_in` of these offsets to memory of this type copies goes to the cache that all ctas share; in
-    a cluster each cta asks for what it would copy. One thread of the role asks, and nobody waits for it.
+    Brings the block that a `kgpu.copy_in` of these offsets to memory of this type would copy into the cache that all
+    ctas share; in a cluster each cta prefetches what it would copy. One thread of the role issues it, and nothing waits
+    for it.
 
-    It reads nothing as far as the program can tell: what is written meanwhile is there afterwards. So it may stand before
-    the launch ahead of this one has been waited for, whatever that one writes.
+    As far as the program can tell it reads nothing: data that is written in the meantime is there afterwards. So it may
+    precede the wait for the previous launch, whatever that launch writes.
 
     - `prefetch_c1`: one offset per dimension of the box.
     - `prefetch_c2`: the box, repeated, fills such memory of a cta, as for `kgpu.copy_in`.
@@ -431,23 +438,25 @@ def Kgpu_PrefetchOp : Kgpu_EarlyOp<"prefetch", [MemoryEffects<[MemRead<Tile_Orde
 def Kgpu_CopyOutOp : Kgpu_EarlyOp<"copy_out"> {
   let summary = "the copy engine writes a block to global memory";
   let description = [{
-    The tile in `mem` goes to the block of the mapped array that starts at `offsets`; what is outside the array is not written.
-    One thread of the role issues the copies and closes their group. The memory is read until `kgpu.copy_out_wait`. What
-    threads stored there is seen only behind a `kgpu.fence_async` of theirs and a barrier. In a cluster each cta writes its
-    own piece. The array may have more dimensions in front, as for `kgpu.copy_in`.
+    Writes the tile in `mem` to the block of the mapped array that starts at `offsets`; elements outside the array are
+    not written. One thread of the role issues the copies and closes their group. Until `kgpu.copy_out_wait` the memory
+    is being read. The copy engine sees what threads stored there only after a `kgpu.fence_async` of theirs and a
+    barrier. In a cluster each cta writes its own piece. The array may have further leading dimensions, as for
+    `kgpu.copy_in`.
 
-    With a `kind` the engine combines the tile with what is in the array, each element in one indivisible step that is
+    With a `kind` the engine combines the tile with what is in the array, each element in one atomic step that is
     relaxed for all threads of the device.
 
-    With `by_group` one thread of each group of the role issues the copies of that group's rows and closes their group: of a
-    cta's rows the first group has the first ones. So who waits is another thread in each group.
+    With `by_group` one thread of each group of the role issues the copies of that group's rows and closes their group;
+    the first group has the first rows of a cta, and so on. So a different thread waits in each group.
 
     - `copy_out_c1`: one offset per dimension of the box.
-    - `copy_out_c2`: the box, repeated, fills the memory of a cta as its layout says; it has sides of 1 in dimensions in front
-      of the memory's.
-    - `copy_out_c3`: fadd takes f16, bf16 or f32; add, umax, umin, and, or, xor i32 (the engine knows i32 as unsigned); there
-      is no other.
-    - `copy_out_c4`: by group, it stands in a role, and the rows of a matrix part into whole boxes for each of its groups.
+    - `copy_out_c2`: the box, repeated, fills the memory of a cta as its layout says; in dimensions that precede the
+      memory's it has sides of 1.
+    - `copy_out_c3`: fadd takes f16, bf16 or f32; add, umax, umin, and, or, xor take i32 (which the engine treats as
+      unsigned); there is no other kind.
+    - `copy_out_c4`: with `by_group` the op stands in a role, and the rows of a matrix split into whole boxes for each
+      of the role's groups.
 
     ```mlir
     func.func @copy_out(%b: !tile.ptr<f16>, %m: i64, %s: i64, %i: i32) {
@@ -466,7 +475,7 @@ def Kgpu_CopyOutOp : Kgpu_EarlyOp<"copy_out"> {
                        Arg<Kgpu_TensorMapType, "the array", [MemWrite<Tile_GlobalMemory>]>:$map,
                        Arg<Variadic<I32>, "position of the block's first element">:$offsets,
                        Arg<OptionalAttr<StrAttr>, "how it combines with what is there, a kind of tile.atomic_rmw">:$kind,
-                       Arg<UnitAttr, "each group's rows by a thread of its own">:$by_group);
+                       Arg<UnitAttr, "a thread of each group copies the group's rows">:$by_group);
   let builders = [OpBuilder<(ins "::mlir::Value":$mem, "::mlir::Value":$map, "::mlir::ValueRange":$offsets,
                                  "::mlir::StringAttr":$kind), [{
     build($_builder, $_state, mem, map, offsets, kind, /*by_group=*/false);
@@ -474,11 +483,11 @@ def Kgpu_CopyOutOp : Kgpu_EarlyOp<"copy_out"> {
   let assemblyFormat = "$mem (`by` $kind^)? `to` $map `[` $offsets `]` (`by_group` $by_group^)? attr-dict `:` type($mem)";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// Whether the engine combines elements of this type so.
+    /// True when the engine can combine elements of this type by `kind`.
     static bool canReduce(::kiln::tile::RMWKind kind, ::mlir::Type element);
-    /// How it combines with what is there; nothing: it takes its place.
+    /// How it combines with what is there; nullopt: it overwrites it.
     std::optional<::kiln::tile::RMWKind> reduction();
-    /// Rows of a cta that a thread copies: those of its group; 0 where one thread copies all.
+    /// Rows of a cta that one thread copies: those of its group; 0 where one thread copies all.
     int64_t rowsOfGroup();
   }];
 }
@@ -487,8 +496,8 @@ def Kgpu_CopyOutWaitOp : Kgpu_EarlyOp<"copy_out_wait",
     [MemoryEffects<[MemRead<Kgpu_Asynchrony>, MemWrite<Kgpu_Asynchrony>]>]> {
   let summary = "wait for copies to global memory";
   let description = [{
-    The thread that issued them waits until all but the last `pending` groups of copies are done, or, with `read`, until
-    their shared memory has been read. Other threads of the role know of it only behind a barrier.
+    The thread that issued the copies waits until all groups of them but the last `pending` are done, or, with `read`,
+    until their shared memory has been read. Other threads of the role know of it only after a barrier.
 
     - `copy_out_wait_c1`: at least 0 groups.
 
@@ -501,18 +510,18 @@ def Kgpu_CopyOutWaitOp : Kgpu_EarlyOp<"copy_out_wait",
     ```
   }];
   let arguments = (ins Arg<UnitAttr, "until the memory has been read">:$read,
-                       Arg<I32Attr, "groups that may be under way">:$pending);
+                       Arg<I32Attr, "groups that may be in flight">:$pending);
   let assemblyFormat = "(`read` $read^)? $pending attr-dict";
   let hasVerifier = 1;
 }
 
 def Kgpu_FenceAsyncOp : Kgpu_EarlyOp<"fence_async", [MemoryEffects<[MemRead<Kgpu_SharedMemory>,
                                                                     MemWrite<Kgpu_SharedMemory>]>]> {
-  let summary = "what this thread did to shared memory is seen by the copy engine and by products";
+  let summary = "makes this thread's accesses to shared memory visible to the copy engine and to products";
   let description = [{
-    Threads reach shared memory one way, the copy engine and tensor cores another. What a thread has stored is ordered before
-    what they do behind a later barrier only with this in between. (What it has read is not: a load that has its value is
-    not touched by what overwrites its place.)
+    Threads access shared memory through one proxy, the copy engine and tensor cores through another. What a thread has
+    stored is ordered before what they do after a later barrier only if this op stands in between. (Loads need no fence:
+    a load that has its value is not affected by what overwrites its place.)
 
     ```mlir
     func.func @fence_async() {
@@ -527,24 +536,24 @@ def Kgpu_FenceAsyncOp : Kgpu_EarlyOp<"fence_async", [MemoryEffects<[MemRead<Kgpu
 //===-- Roles ---------------------------------------------------------------------------------------------------------===//
 
 def Kgpu_RolesOp : Kgpu_EarlyOp<"roles", [NoRegionArguments, RecursiveMemoryEffects]> {
-  let summary = "different warps do different things";
+  let summary = "different warps run different code";
   let description = [{
-    The threads of the cta part: each region is run by warps of its own, all at once; they wait for each other behind the op.
-    Role r has `groups[r]` groups of `warps[r]` warps, on warps behind those of the roles before it. What is said elsewhere of
-    the threads of the kernel (layouts, barriers, the first thread, what every thread does) is said of the role's threads
-    inside of it.
+    The threads of the cta split up: each region is run by its own warps, all regions at once; after the op the roles
+    wait for each other. Role r has `groups[r]` groups of `warps[r]` warps, numbered after those of the preceding roles.
+    Inside a role, everything that is said elsewhere of the kernel's threads (layouts, barriers, the first thread, what
+    every thread does) applies to the role's threads.
 
-    `registers[r]`, if there, is how many registers each thread of the role has (0: as launched). Then roles start at
-    multiples of four warps, as does one of four warps or more in any case; warps that fill up the four before it do
-    nothing.
+    `registers[r]`, if present, is the number of registers of each thread of the role (0: as launched). Then every role
+    starts at a multiple of four warps; a role of four warps or more does so in any case. Warps that pad the preceding
+    role to a multiple of four do nothing.
 
-    Roles use scalars, maps, channels and memory from outside; no tile crosses: only channels carry those.
+    Roles use scalars, maps, channels and memory from outside. No tile crosses the boundary: only channels carry tiles.
 
-    - `roles_c1`: one name, number of warps, of groups and of registers for each region, of which there is one at least.
+    - `roles_c1`: there is at least one region; each has a name and numbers of warps, groups and registers.
     - `roles_c2`: warps are a power of two, groups at least one.
     - `roles_c3`: registers are 0, or 24 to 240 and a multiple of 8.
     - `roles_c4`: no tensor from outside is used inside.
-    - `roles_c5`: stands in the function's body; there is one at most.
+    - `roles_c5`: the op stands in the function's body; there is at most one.
 
     ```mlir
     func.func @roles(%n: i32) {
@@ -557,7 +566,7 @@ def Kgpu_RolesOp : Kgpu_EarlyOp<"roles", [NoRegionArguments, RecursiveMemoryEffe
     }
     ```
   }];
-  let arguments = (ins Arg<StrArrayAttr, "what each is called">:$names,
+  let arguments = (ins Arg<StrArrayAttr, "the roles' names">:$names,
                        Arg<DenseI32ArrayAttr, "warps of a group">:$warps,
                        Arg<DenseI32ArrayAttr, "groups">:$groups,
                        Arg<DenseI32ArrayAttr, "registers of a thread; 0: as launched">:$registers);
@@ -566,13 +575,13 @@ def Kgpu_RolesOp : Kgpu_EarlyOp<"roles", [NoRegionArguments, RecursiveMemoryEffe
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
     unsigned size() { return getNames().size(); }
-    /// Warps of a role, of all its groups.
+    /// Warps of a role, over all its groups.
     int32_t warpsOf(unsigned role) { return getWarps()[role] * getGroups()[role]; }
     /// The first warp of the cta that runs a role.
     int32_t firstWarp(unsigned role);
-    /// Warps of the cta, filling included.
+    /// Warps of the cta, including padding.
     int32_t totalWarps();
-    /// Warps filling included that one role takes.
+    /// Warps that a role takes, including padding.
     int32_t paddedWarps(unsigned role);
   }];
 }
@@ -597,9 +606,9 @@ def Kgpu_EndRoleOp : Kgpu_EarlyOp<"end_role", [Pure, Terminator, ReturnLike, Has
 def Kgpu_FirstProgramOp : Kgpu_EarlyOp<"first_program", [Pure]> {
   let summary = "the first program instance that this block runs";
   let description = [{
-    In a kernel marked `kgpu.persistent` a block (a cluster) runs instances first_program, first_program + program_step, ...
-    below the number of programs of the launch, which are counted x fastest. The launch starts as many blocks as are
-    resident at once, or fewer.
+    In a kernel marked `kgpu.persistent`, a block (a cluster) runs the instances first_program, first_program +
+    program_step, ... below the launch's number of programs, which are numbered with x fastest. The launch starts as
+    many blocks as can be resident at once, or fewer.
 
     ```mlir
     func.func @first_program() -> i32 {
@@ -613,7 +622,7 @@ def Kgpu_FirstProgramOp : Kgpu_EarlyOp<"first_program", [Pure]> {
 }
 
 def Kgpu_ProgramStepOp : Kgpu_EarlyOp<"program_step", [Pure]> {
-  let summary = "how far the program instances of one block are apart";
+  let summary = "the distance between successive program instances of one block";
   let description = [{
     The number of blocks (of clusters) of the launch. See `kgpu.first_program`.
 

@@ -1,4 +1,4 @@
-// Registers the kgpu dialect; its types: syntax and checks.
+// Registers the kgpu dialect; syntax and checks of its types.
 #include "dialects/kgpu/KgpuDialect.h"
 #include "dialects/kgpu/KgpuOps.h"
 #include "dialects/tile/TileOps.h"
@@ -16,7 +16,7 @@ using namespace kiln::kgpu;
 #define GET_ATTRDEF_CLASSES
 #include "dialects/kgpu/KgpuAttrs.cpp.inc"
 
-/// The parts of a channel, `(!kgpu.mem<...>, ...)`; there may be none.
+/// The parts of a channel, `(!kgpu.mem<...>, ...)`; the list may be empty.
 static ParseResult parseParts(AsmParser &parser, SmallVector<Type> &parts) {
   return parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren,
                                         [&] { return parser.parseType(parts.emplace_back()); });
@@ -28,7 +28,8 @@ static void printParts(AsmPrinter &printer, ArrayRef<Type> parts) { printer << '
 #include "dialects/kgpu/KgpuTypes.cpp.inc"
 
 namespace {
-/// Constants stay in the role that uses them: its threads are not those of the kernel, and no tile crosses.
+/// Constants are materialised in the role that uses them: its threads are not the kernel's, and no tile crosses into
+/// it.
 struct FoldInterface : DialectFoldInterface {
   using DialectFoldInterface::DialectFoldInterface;
   bool shouldMaterializeInto(Region *region) const final { return isa<RolesOp>(region->getParentOp()); }

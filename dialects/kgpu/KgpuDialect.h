@@ -17,11 +17,11 @@
 
 namespace kiln::kgpu {
 
-/// Where every allocation starts and how far slots are apart: what the widest access wants.
+/// The alignment of every allocation and of slots: that of the widest access.
 constexpr int64_t kSharedAlign = 16;
-/// Where memory starts that the hardware swizzles by its address: what the widest swizzle repeats by.
+/// The alignment of memory that the hardware swizzles by its address: the period of the widest swizzle.
 constexpr int64_t kSwizzleAlign = 1024;
-/// Where memory starts that the copy engine reaches.
+/// The alignment of memory that the copy engine accesses.
 constexpr int64_t kCopyAlign = 128;
 
 /// The layout of a tensor or memory type; the type has one (kgpu_c1, mem_c3).

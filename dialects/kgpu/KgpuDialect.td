@@ -13,12 +13,13 @@ def Kgpu_Dialect : Dialect {
     `arith`, `math`, `scf` and `tile` keep their meaning; this dialect adds what tile IR cannot say: another layout of the
     same values, shared memory, barriers, and the parts of a reduction or scan that one warp can do alone.
 
-    A program instance is run by all threads of one CTA, or of one cluster of CTAs. Scalars have the same value in each
-    thread. Module attributes: `kgpu.num_warps : i32`, `kgpu.num_groups : i32`, `kgpu.cluster : i32` (CTAs of one instance).
+    All threads of one CTA, or of one cluster of CTAs, run a program instance. A scalar has the same value in each
+    thread. Module attributes: `kgpu.num_warps : i32`, `kgpu.num_groups : i32`, `kgpu.cluster : i32` (CTAs per
+    instance).
 
-    - `kgpu_c1`: a tensor among the operands and results of a kgpu op carries a `#layout.map`. Of an op that schedules
-      write before layouts are assigned, either all carry one or none.
-    - `kgpu_c2`: `kgpu.num_warps` and `kgpu.cluster` are powers of two, at most 32 and 16, since layouts are made of bits;
+    - `kgpu_c1`: every tensor among the operands and results of a kgpu op carries a `#layout.map`. For ops that
+      schedules write before layouts are assigned, either all carry one or none.
+    - `kgpu_c2`: `kgpu.num_warps` and `kgpu.cluster` are powers of two, at most 32 and 16 (layouts number them by bits);
       `kgpu.num_groups` is from 1 to 32.
 
     ```mlir

@@ -1,4 +1,4 @@
-// Assembly forms and folds of the kgpu ops, and what they say about themselves.
+// Assembly formats, folds and other methods of the kgpu ops.
 #include "dialects/kgpu/KgpuOps.h"
 #include "dialects/layout/Constructors.h"
 #include "dialects/layout/Layout.h"
@@ -69,7 +69,7 @@ bool LocalStoreOp::crossesCtas() {
   const layout::Layout &memory = layoutOf(getMem().getType());
   if (fromOneOwner())
     return memory.size(Coord::Cta) > 1;
-  // A tile that every cta holds whole, or a memory split as the tile is: each cta keeps what its own threads hold.
+  // If every cta holds the whole tile, or the memory is split as the tile is, each cta keeps what its own threads hold.
   const layout::Layout &tile = layoutOf(getValue().getType());
   auto replicates = [](const layout::Digit &digit) { return digit.replicates(); };
   return !llvm::all_of(tile.digits(Coord::Cta), replicates) && tile.digits(Coord::Cta) != memory.digits(Coord::Cta);

@@ -9,12 +9,12 @@
 
 namespace kiln::kgpu {
 
-/// Shared memory of the program instance: accesses are unordered with those to global memory.
+/// Shared memory of the program instance: its accesses are not ordered with those to global memory.
 struct SharedMemory : mlir::SideEffects::Resource::Base<SharedMemory> {
   llvm::StringRef getName() final { return "kgpu.shared"; }
 };
 
-/// The order of what is asynchronous: barriers of channels, groups of copies, products in flight.
+/// The order of asynchronous operations: barriers of channels, groups of copies, products in flight.
 struct Asynchrony : mlir::SideEffects::Resource::Base<Asynchrony> {
   llvm::StringRef getName() final { return "kgpu.asynchrony"; }
 };
@@ -26,7 +26,7 @@ template <typename ConcreteType> struct LayoutRule : mlir::OpTrait::TraitBase<Co
   static llvm::LogicalResult verifyTrait(mlir::Operation *op) { return verifyLayouts(op); }
 };
 
-/// The same where layouts are assigned; before that, no tensor of `op` has one.
+/// The same rule where layouts are assigned; before that, no tensor of `op` has one.
 llvm::LogicalResult verifyEarlyLayouts(mlir::Operation *op);
 
 template <typename ConcreteType> struct EarlyLayoutRule : mlir::OpTrait::TraitBase<ConcreteType, EarlyLayoutRule> {
@@ -40,45 +40,45 @@ template <typename ConcreteType> struct EarlyLayoutRule : mlir::OpTrait::TraitBa
 
 namespace kiln::kgpu {
 
-/// The roles op and region that `op` stands in; null outside of roles.
+/// The roles op around `op`, and which of its regions `op` is in; null outside of roles.
 std::pair<RolesOp, unsigned> roleAround(mlir::Operation *op);
 
-/// How copies fill a memory: boxes of `box` elements (one number per dimension), whose rows are swizzled over `swizzle`
-/// bytes (0: plain rows); `starts` are the elements that the boxes of one cta begin with, in the order of memory, each
-/// `boxBytes` behind the one before.
+/// How copies fill a memory: in boxes of `box` elements (one number per dimension), whose rows are swizzled over
+/// `swizzle` bytes (0: plain rows). `starts` are the first elements of the boxes of one cta, in the order of memory;
+/// each box begins `boxBytes` after the one before.
 struct BoxPlan {
   llvm::SmallVector<int64_t> box;
   int32_t swizzle = 0;
   llvm::SmallVector<layout::Index> starts;
   int64_t boxBytes = 0;
 };
-/// For a memory whose layout the copy engine knows: swizzled or row-major, of one cta or of a cluster's ctas. `pieces`:
-/// in how many parts the box is cut, so that each cta of a cluster can send one to all. `rows`: of a box, fewer than as
-/// many as a copy may have (0: as many). std::nullopt for any other.
+/// The plan for a memory whose layout the copy engine supports: swizzled or row-major, of one cta or of a cluster's
+/// ctas; std::nullopt for any other. `pieces`: the number of parts that the rows are cut into, so that each cta of a
+/// cluster can send one to all. `rows`: the rows of a box (0: as many as a copy may have).
 std::optional<BoxPlan> planBoxes(MemType type, int64_t pieces = 1, int64_t rows = 0);
 
-/// What the offset of an allocation is a multiple of: where copies or products reach it and not threads alone, they
-/// swizzle by the address.
+/// The alignment of an allocation's offset. Copies and products need more than threads do, since they swizzle by the
+/// address.
 int64_t addressAlignment(AllocOp alloc);
-/// The result is the operand's memory, or part of it, seen otherwise.
+/// True when the result is the operand's memory, or part of it, seen differently.
 bool isView(mlir::Operation *op);
-/// The memory itself, its slots, parts of them, and any of those with its dimensions in another order.
+/// The memory itself, its slots, parts of them, and any of those with the dimensions in another order.
 llvm::SmallVector<mlir::Value> viewsOf(mlir::Value memory);
-/// Products or the copy engine read a memory or a view of it: past the threads, until they are waited for.
+/// True when products or the copy engine read the memory or a view of it: asynchronously, until they are waited for.
 bool isReadAsynchronously(mlir::Value memory);
 
-/// The receive behind which nothing goes on in a ring that completes by groups, outside of roles: its barrier is the
-/// last, what was copied has come, and nobody fills or reads a slot any more. Null where there is none such.
+/// In a ring that completes by groups, outside of roles: the receive after which nothing of the ring is in flight.
+/// After its barrier all copies have arrived and nobody fills or reads a slot any more. Null where there is none.
 ReceiveOp lastBarrierAt(ChannelOp channel);
 
-/// An argument of the kernel, a constant, or such an integer extended: what a launch can work out.
+/// True for an argument of the kernel, a constant, or such an integer extended: what a launch can compute.
 bool isDerivedFromArguments(mlir::Value value);
 
-/// K of the instruction that multiplies these element types (of warpgroup_mma or warp_mma); 0: there is none.
+/// K of the instruction (of warpgroup_mma or warp_mma) that multiplies these element types; 0 if there is none.
 int64_t productDepth(mlir::Type lhs, mlir::Type rhs, mlir::Type acc, bool warpgroup);
 
-/// A factor in memory as warpgroup_mma reads it: the swizzle, whether K (dimension `depthDim`) is contiguous, and the
-/// sides of what one cta has. Nothing for memory that it cannot read.
+/// An operand in memory as warpgroup_mma reads it: its swizzle, whether K (dimension `depthDim`) is contiguous, and the
+/// sides of what one cta holds. std::nullopt for memory that the instruction cannot read.
 struct FactorMemory {
   int32_t swizzle;
   bool depthFastest;
@@ -86,21 +86,23 @@ struct FactorMemory {
 };
 std::optional<FactorMemory> factorMemory(MemType type, unsigned depthDim);
 
-/// How many ctas the factors of warpgroup_mma are split over along K: each has a sum of its own. 1: over none.
+/// The number of ctas over which the operands of warpgroup_mma are split along K, each with a sum of its own; 1: not
+/// split.
 int64_t depthPieces(mlir::Type lhs, MemType rhs);
 
-/// How many groups have columns of their own of an accumulator of warpgroup_mma, where they have no rows of their own.
+/// The number of groups that have their own columns of a warpgroup_mma accumulator, where they have no rows of their
+/// own.
 int64_t groupsAlongColumns(const layout::Layout &acc);
 
-/// Such a group reads every so manieth panel of the right factor, whose elements have so many bytes. std::nullopt where
-/// panels are not cut as columns are.
+/// Such a group reads every n-th panel of the right operand: returns n, for elements of `elementBytes`. std::nullopt
+/// where panels are not cut as columns are.
 std::optional<int64_t> panelsBetween(const layout::Layout &acc, const FactorMemory &right, int64_t elementBytes);
 
-/// The mbarrier that this memory is, or is a slot of; null if it is none.
+/// The allocation with an mbarrier that this memory is, or is a slot of; null if it is neither.
 AllocOp mbarrierOf(mlir::Value memory);
 
-/// Memory of which each cta has a piece, and which one has an element, an element's register says: each thread deals
-/// out what it holds of the tile to all ctas.
+/// Memory of which each cta has a piece, where an element's register determines whose piece it is in: each thread
+/// distributes what it holds of the tile over all ctas.
 bool isDealt(const layout::Layout &tile, const layout::Layout &memory);
 
 } // namespace kiln::kgpu

@@ -1,5 +1,5 @@
-// Ops of the kgpu dialect: other layouts, shared memory, barriers, and the parts of reductions one warp does alone. What
-// is asynchronous has files of its own: KgpuChannels.td and KgpuProducts.td.
+// Ops of the kgpu dialect: layout conversions, shared memory, barriers, and the parts of a reduction that one warp does
+// alone. Asynchronous ops have files of their own: KgpuChannels.td and KgpuProducts.td.
 #ifndef KILN_KGPU_OPS_TD
 #define KILN_KGPU_OPS_TD
 
@@ -12,8 +12,8 @@ include "KgpuProducts.td"
 def Kgpu_ConvertOp : Kgpu_Op<"convert", [Pure]> {
   let summary = "the same tile in another layout";
   let description = [{
-    What it costs follows from the two layouts: nothing, register moves, shuffles inside a warp, or (before
-    `kiln-lower-exchanges`) a way through shared memory.
+    The two layouts determine its cost: nothing, register moves, shuffles inside a warp, or (before
+    `kiln-lower-exchanges`) a trip through shared memory.
 
     - `convert_c1`: the types differ in their layouts only.
     - `convert_c2`: both layouts have the same numbers of lanes, warps, groups and ctas.
@@ -35,12 +35,12 @@ def Kgpu_ConvertOp : Kgpu_Op<"convert", [Pure]> {
 }
 
 def Kgpu_KeepOp : Kgpu_Op<"keep", [Pure, AllTypesMatch<["source", "result"]>]> {
-  let summary = "the same tile, held in registers as it is";
+  let summary = "the same tile, kept in registers as it is";
   let description = [{
-    The operand, but as far as any later stage can see a value of its own: what is computed from the result is computed
-    again, not taken from what was computed from the operand. A row that is converted before an exchange and again behind
-    it waits in the meantime in its narrow type. Costs an instruction a word: registers of 8 and 16 bits are kept by the
-    word, as they were loaded.
+    The operand's value, which no later stage can recognise as the operand: what is computed from the result is computed
+    again rather than reused from the same computation on the operand. A row that is converted before an exchange and
+    again after it can so wait for the exchange in its narrow type. It costs one instruction per word: elements of 8 and
+    16 bits are kept packed in words, as they were loaded.
 
     - `keep_c1`: elements have 8, 16 or 32 bits.
 
@@ -65,19 +65,20 @@ def Kgpu_KeepOp : Kgpu_Op<"keep", [Pure, AllTypesMatch<["source", "result"]>]> {
 def Kgpu_AllocOp : Kgpu_EarlyOp<"alloc"> {
   let summary = "shared memory for a tile";
   let description = [{
-    Memory for `slots` tiles of the result's type, one after the other; contents undefined. The result is the first. It
-    lives as long as it is used; `kiln-plan-shared-memory` gives it an `offset` in bytes, and may give two allocations that
-    are not alive together the same bytes.
+    Memory for `slots` tiles of the result's type, one after the other, with undefined contents. The result is the first
+    slot. The memory lives as long as it is used; `kiln-plan-shared-memory` gives it an `offset` in bytes, and may give
+    the same bytes to two allocations that are not alive at the same time.
 
     - `alloc_c1`: `offset` is at least 0 and a multiple of 16.
     - `alloc_c2`: there is at least one slot.
-    - `alloc_c3`: memory with an mbarrier has elements of 4 or 8 bytes; each cta has all of them, or a piece.
+    - `alloc_c3`: memory with an mbarrier has elements of 4 or 8 bytes; each cta holds all of them, or a piece.
 
-    Memory with an `mbarrier` is filled by stores from all ctas of the cluster, which announce themselves: behind each
-    slot lies a counter of the bytes that have come, and `kgpu.await` waits for it instead of a barrier. Nobody tells
-    a sender that a slot has been read; so no other allocation shares the bytes of such memory, it stands in the body of
-    the function or of a role, or in a loop there, and in a loop it has two slots and every warp sends something to every
-    cta each time: what a warp sends the next time says that it has read what came this time.
+    Memory with an `mbarrier` is filled by stores from all ctas of the cluster, and the stores signal their completion:
+    after each slot lies an mbarrier that counts the bytes that have arrived, and `kgpu.await` waits for it instead of a
+    barrier. Nothing tells a sender that a slot has been read. Hence the rules for such memory: no other allocation
+    shares its bytes; the op stands in the body of the function or of a role, or in a loop there; in a loop the memory
+    has two slots, and in each iteration every warp sends something to every cta. What a warp sends in the next
+    iteration then proves that it has read what it received in this one.
 
     ```mlir
     func.func @alloc() {
@@ -88,16 +89,16 @@ def Kgpu_AllocOp : Kgpu_EarlyOp<"alloc"> {
   }];
   let arguments = (ins Arg<OptionalAttr<I64Attr>, "bytes from the start of shared memory, once planned">:$offset,
                        Arg<DefaultValuedAttr<I32Attr, "1">, "how many tiles it holds">:$slots,
-                       Arg<UnitAttr, "filled by stores that announce themselves">:$mbarrier);
+                       Arg<UnitAttr, "filled by stores that signal an mbarrier">:$mbarrier);
   let results = (outs Res<Kgpu_MemType, "the first slot", [MemAlloc<Kgpu_SharedMemory>]>:$mem);
   let assemblyFormat = "attr-dict `:` type($mem)";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// Bytes of a slot's elements: a multiple of 16.
+    /// Bytes of the elements of one slot: a multiple of 16.
     int64_t getTileBytes();
     /// Bytes from one slot to the next: a multiple of 16.
     int64_t getSlotBytes() { return getTileBytes() + (getMbarrier() ? 16 : 0); }
-    /// All slots.
+    /// Bytes of all slots.
     int64_t getBytes() { return getSlotBytes() * int32_t(getSlots()); }
   }];
 }
@@ -105,7 +106,7 @@ def Kgpu_AllocOp : Kgpu_EarlyOp<"alloc"> {
 def Kgpu_SlotOp : Kgpu_EarlyOp<"slot", [Pure, AllTypesMatch<["mem", "result"]>]> {
   let summary = "one of the slots of an allocation";
   let description = [{
-    Slot `index` of an allocation of several. An index outside is undefined behaviour.
+    Slot `index` of an allocation. An index out of range is undefined behaviour.
 
     - `slot_c1`: the memory is the result of a `kgpu.alloc`.
 
@@ -128,14 +129,14 @@ def Kgpu_SlotOp : Kgpu_EarlyOp<"slot", [Pure, AllTypesMatch<["mem", "result"]>]>
 def Kgpu_ViewOp : Kgpu_EarlyOp<"view", [Pure]> {
   let summary = "part of a memory as a tile of another shape";
   let description = [{
-    The elements from `offset` on (in elements), placed as the result's layout says: a tile stored row-major is read as its
-    reshape; two tiles stored one behind the other are read as one.
+    The elements from `offset` on (in elements), placed as the result's layout says. So a tile that was stored row-major
+    is read as its reshape, or two tiles that were stored one after the other are read as one.
 
     - `view_c1`: the memory is the result of a `kgpu.alloc` or a `kgpu.slot`.
     - `view_c2`: the element type stays.
     - `view_c3`: the result lies within the memory.
-    - `view_c4`: either each cta has all of both, or their ctas hold the same parts: the same elements, or the same
-      piece of one dimension.
+    - `view_c4`: either each cta holds all of both, or each cta holds the same part of both: the same elements, or the
+      same piece of one dimension.
 
     ```mlir
     func.func @view() {
@@ -155,8 +156,8 @@ def Kgpu_ViewOp : Kgpu_EarlyOp<"view", [Pure]> {
 def Kgpu_TransOp : Kgpu_EarlyOp<"trans", [Pure]> {
   let summary = "a memory with its dimensions in another order";
   let description = [{
-    Dimension i of the result is dimension `order[i]` of the memory; nothing moves. What a copy filled row by row is read as
-    the transposed factor of a product.
+    Dimension i of the result is dimension `order[i]` of the memory; nothing moves. For example, what a copy stored row
+    by row is read as the transposed operand of a product.
 
     - `trans_c1`: the order names each dimension once.
     - `trans_c2`: the result is the memory with shape and layout in that order.
@@ -180,16 +181,16 @@ def Kgpu_TransOp : Kgpu_EarlyOp<"trans", [Pure]> {
 def Kgpu_LocalStoreOp : Kgpu_EarlyOp<"local_store"> {
   let summary = "write a tile to shared memory";
   let description = [{
-    The owner of each element writes it. An element the memory's layout keeps in several ctas is written in all of them:
-    by one owner (through distributed shared memory) where the tile is spread over the ctas, by an owner in each cta
-    where it is replicated over them. A scalar goes to a memory of one element, written by the first thread of all.
-    With `byOwner` the replicas in other ctas are not what is to be stored (the result of an atomic): the one owner of
-    all ctas writes every cta's memory.
+    The owner of each element writes it. An element that the memory's layout keeps in several ctas is written in all of
+    them: by its one owner (through distributed shared memory) where the tile is spread over the ctas, by an owner in
+    each cta where the tile is replicated over them. A scalar is written by the first thread of all ctas, to a memory of
+    one element. With `byOwner`, replicas of the tile in other ctas do not hold the value (the result of an atomic): the
+    one owner among all ctas writes every cta's memory.
 
     - `local_store_c1`: the tile has the memory's shape and element type; a scalar's memory has shape 1.
-    - `local_store_c2`: the memory keeps the whole tile in each cta, or is split over ctas as the tile is; or it has an
-      mbarrier, each cta a piece, and each thread holds something of every piece, in the same registers as all others:
-      each element goes to the cta that has it.
+    - `local_store_c2`: the memory keeps the whole tile in each cta, or is split over ctas as the tile is. Or it has an
+      mbarrier and each cta has a piece; then each thread holds part of every piece, all threads in the same registers,
+      and each element goes to the cta whose piece it is in.
 
     ```mlir
     func.func @local_store(%x: tensor<128xf32, #layout.map<blocked [128] vector 4 warps 4>>) {
@@ -202,13 +203,13 @@ def Kgpu_LocalStoreOp : Kgpu_EarlyOp<"local_store"> {
   }];
   let arguments = (ins Arg<Tile_AnyLike, "the tile">:$value,
                        Arg<Kgpu_MemType, "where it goes", [MemWrite<Kgpu_SharedMemory>]>:$mem,
-                       Arg<UnitAttr, "only the owner's copy counts">:$byOwner);
+                       Arg<UnitAttr, "only the owner's copy is valid">:$byOwner);
   let assemblyFormat = "$value `,` $mem attr-dict `:` type($value) `,` type($mem)";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     /// True when a thread writes memory of another cta.
     bool crossesCtas();
-    /// True when the writer is the element's one owner of all ctas.
+    /// True when each element is written by its one owner among all ctas.
     bool fromOneOwner() { return getByOwner() || !::mlir::isa<::mlir::RankedTensorType>(getValue().getType()); }
   }];
 }
@@ -216,10 +217,10 @@ def Kgpu_LocalStoreOp : Kgpu_EarlyOp<"local_store"> {
 def Kgpu_LocalLoadOp : Kgpu_EarlyOp<"local_load"> {
   let summary = "read a tile from shared memory";
   let description = [{
-    Each thread reads the elements its layout gives it, from its own cta's memory.
+    Each thread reads the elements that its layout assigns to it, from its own cta's memory.
 
     - `local_load_c1`: the tile has the memory's shape and element type; a scalar's memory has shape 1.
-    - `local_load_c2`: each cta's memory holds what its threads ask for.
+    - `local_load_c2`: each cta's memory holds all that its threads read.
 
     ```mlir
     func.func @local_load() -> tensor<128xf32, #layout.map<blocked [128] vector 4 warps 4>> {
@@ -239,8 +240,8 @@ def Kgpu_LocalLoadOp : Kgpu_EarlyOp<"local_load"> {
 def Kgpu_LocalGatherOp : Kgpu_Op<"local_gather"> {
   let summary = "pick elements of shared memory along a dimension by index";
   let description = [{
-    `result[..., i, ...] = mem[..., indices[..., i, ...], ...]`, the index standing in dimension `axis`. An index outside
-    the axis gives an unspecified element of the memory and never a fault.
+    `result[..., i, ...] = mem[..., indices[..., i, ...], ...]`, with the index in dimension `axis`. An index outside
+    the axis gives an unspecified element of the memory, never a fault.
 
     - `local_gather_c1`: the axis is one of the memory's dimensions.
     - `local_gather_c2`: the indices have the memory's rank and, except along the axis, its sizes.
@@ -260,18 +261,18 @@ def Kgpu_LocalGatherOp : Kgpu_Op<"local_gather"> {
   }];
   let arguments = (ins Arg<Kgpu_MemType, "where elements come from", [MemRead<Kgpu_SharedMemory>]>:$mem,
                        Arg<Tile_IntTile, "which element along the axis">:$indices,
-                       Arg<I32Attr, "the dimension indices are about">:$axis);
+                       Arg<I32Attr, "the dimension that is indexed">:$axis);
   let results = (outs Res<Tile_Tile, "the picked elements">:$result);
   let assemblyFormat = "$mem `[` $indices `]` $axis attr-dict `:` type($mem) `,` type($indices) `->` type($result)";
   let hasVerifier = 1;
 }
 
 def Kgpu_LocalAtomicAddOp : Kgpu_Op<"local_atomic_add"> {
-  let summary = "add to elements of shared memory in indivisible steps";
+  let summary = "add to elements of shared memory atomically";
   let description = [{
-    For each element of `indices` whose mask is true (every one, without a mask), by its owner: `mem[index] += value`.
-    Each cta adds to its own memory what its own threads hold: an element that is replicated over ctas is added in each.
-    An index outside the memory adds nothing. Elements are unordered among themselves.
+    For each element of `indices` whose mask is true (every one, without a mask), its owner does `mem[index] += value`.
+    Each cta adds what its own threads hold to its own memory: an element that is replicated over ctas is added in each.
+    An index outside the memory adds nothing. The additions are unordered.
 
     - `local_atomic_add_c1`: the memory has one dimension and elements of i32.
     - `local_atomic_add_c2`: the indices have one dimension and are not i1.
@@ -313,10 +314,11 @@ def Kgpu_ScopeAttr : EnumAttr<Kgpu_Dialect, Kgpu_Scope, "scope"> {
 def Kgpu_BarrierOp : Kgpu_Op<"barrier", [MemoryEffects<[MemRead<Tile_Order>, MemWrite<Tile_Order>]>]> {
   let summary = "all threads wait for each other";
   let description = [{
-    No thread of the cta (of the cluster, of the role the op stands in) goes on before all have arrived; what they did to
-    memory before is seen by all after. Inside a role a barrier is of the role's own threads: `role` there, `cta`
-    elsewhere. Of a `group`, each group of the role has a barrier of its own, and what the others do is not ordered. Put in
-    by `kiln-insert-barriers` alone, which knows what needs one: an op that uses shared memory never brings its own.
+    No thread of the scope goes on before all its threads have arrived; what they did to memory before is visible to all
+    after. The scope is the cta or the cluster, or, inside a role, the role: a barrier of the role's own threads is
+    `role` there, and `cta` elsewhere. With `group`, each group of the role has a barrier of its own, and the groups are
+    not ordered among each other. Only `kiln-insert-barriers` creates barriers, since it knows which accesses need one:
+    ops that use shared memory do not bring their own.
 
     ```mlir
     func.func @barrier() {
@@ -338,10 +340,10 @@ def Kgpu_BarrierOp : Kgpu_Op<"barrier", [MemoryEffects<[MemRead<Tile_Order>, Mem
 }
 
 def Kgpu_CloseReadsOp : Kgpu_Op<"close_reads", [MemoryEffects<[MemRead<Tile_Order>, MemWrite<Tile_Order>]>]> {
-  let summary = "the reads before are asked for before anything behind";
+  let summary = "the reads before are issued before anything after";
   let description = [{
-    Orders what this thread issues, for the assembler, which would move a read down to where its value is used. It waits
-    for nothing, and no other thread sees it. Put in by `kiln-close-reads`.
+    Orders what this thread issues. Without it, the assembler would move a read down to where its value is used. It
+    waits for nothing and does not affect other threads. Created by `kiln-close-reads`.
 
     ```mlir
     func.func @close_reads(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>) -> (f32, f32) {
@@ -358,11 +360,12 @@ def Kgpu_CloseReadsOp : Kgpu_Op<"close_reads", [MemoryEffects<[MemRead<Tile_Orde
 def Kgpu_ClusterArriveOp : Kgpu_Op<"cluster_arrive", [MemoryEffects<[MemRead<Tile_Order>, MemWrite<Tile_Order>]>]> {
   let summary = "first half of a barrier of the cluster";
   let description = [{
-    Says that this thread has come, and goes on. `kgpu.cluster_wait` is the other half. Between the halves there is no
-    other barrier of the cluster, nor a return (`kiln-verify-barriers`). A kernel starts with one, so that no cta writes to
-    another that has not started; that one is `relaxed`: nothing this thread did before is seen by the others because of
-    it. It also sets the mbarriers up, so there is at most one where there are mbarriers. (On the machines there are, an
-    arrival that orders memory waits until all of the GPU sees it, for about a microsecond.)
+    Signals that this thread has arrived, and does not wait; `kgpu.cluster_wait` is the other half. Between the two
+    halves there is no other barrier of the cluster, and no return (`kiln-verify-barriers`). A kernel starts with a pair
+    of them, so that no cta writes to another that has not started. That arrival is `relaxed`: it makes nothing that
+    this thread did before visible to others. It also initialises the mbarriers, so there is at most one where there are
+    mbarriers. (On existing GPUs an arrival that orders memory waits until its effects are visible to the whole GPU, for
+    about a microsecond.)
 
     ```mlir
     func.func @cluster_arrive() {
@@ -377,10 +380,10 @@ def Kgpu_ClusterArriveOp : Kgpu_Op<"cluster_arrive", [MemoryEffects<[MemRead<Til
 }
 
 def Kgpu_AwaitOp : Kgpu_EarlyOp<"await"> {
-  let summary = "wait until what was sent has come";
+  let summary = "wait until what was sent has arrived";
   let description = [{
-    Waits until every element of this slot of memory with an mbarrier has been stored once, by whatever ctas; the stores
-    are seen after. Every thread of the cta takes part, or of the role that the memory stands in.
+    Waits until every element of this slot of memory with an mbarrier has been stored once, by whichever ctas; the
+    stores are visible after it. Every thread takes part: of the cta, or of the role that the memory is allocated in.
 
     - `await_c1`: the memory is a slot of memory with an mbarrier.
 
@@ -400,7 +403,7 @@ def Kgpu_AwaitOp : Kgpu_EarlyOp<"await"> {
 def Kgpu_ClusterWaitOp : Kgpu_Op<"cluster_wait", [MemoryEffects<[MemRead<Tile_Order>, MemWrite<Tile_Order>]>]> {
   let summary = "second half of a barrier of the cluster";
   let description = [{
-    Waits until every thread of the cluster has arrived; what they did before arriving is seen after.
+    Waits until every thread of the cluster has arrived; what they did before arriving is visible after it.
 
     ```mlir
     func.func @cluster_wait() {
@@ -416,22 +419,22 @@ def Kgpu_ClusterWaitOp : Kgpu_Op<"cluster_wait", [MemoryEffects<[MemRead<Tile_Or
 //===-- Parts of reductions -------------------------------------------------------------------------------------------===//
 
 def Kgpu_PartialReduceOp : Kgpu_Op<"partial_reduce", [Pure, SameOperandsShape, SingleBlock]> {
-  let summary = "what each warp can combine of a dimension by itself";
+  let summary = "what each warp can combine by itself along a dimension";
   let description = [{
-    As `tile.reduce`, but each warp combines only its own elements along the axis: the axis of the result has one element
-    for each place along the axis that a warp, group or cta of the operand's layout stands at, in the order of the axis.
-    The result's layout is the operand's with those coordinates left along the axis; registers along it are gone and
-    lanes along it replicate. Combining the result along the axis gives the reduction.
+    As `tile.reduce`, but each warp combines only its own elements along the axis. The axis of the result has one
+    element for each distinct position along the axis that a warp, group or cta of the operand's layout holds, in the
+    order of the axis. The result's layout is the operand's with only those coordinates along the axis: registers along
+    it are gone and lanes along it replicate. Combining the result along the axis gives the reduction.
 
-    A warp's elements may lie in several pieces along the axis, with those of other warps between them; then the region
-    has to be commutative. Where it is not known to be, `ordered` keeps the pieces apart: registers that step over other
-    warps' elements stay along the axis of the result too.
+    A warp's elements may lie in several pieces along the axis, with elements of other warps between them; then the
+    region has to be commutative. Where it is not known to be, `ordered` keeps the pieces apart: registers that step
+    over other warps' elements remain along the axis of the result.
 
     - `partial_reduce_c1`: the axis is one of the dimensions.
     - `partial_reduce_c2`: one result per operand, of its element type, shape and layout as above.
     - `partial_reduce_c3`: the region takes two scalars per operand: all elements of tuple a, then all of tuple b.
     - `partial_reduce_c4`: the region ends in `kgpu.yield` of one scalar per operand.
-    - `partial_reduce_c5`: the layout spreads the axis by digits that belong to it alone.
+    - `partial_reduce_c5`: the layout's digits along the axis step along no other dimension.
     - `partial_reduce_c6`: nothing in the region touches memory.
 
     ```mlir
@@ -457,16 +460,17 @@ def Kgpu_PartialReduceOp : Kgpu_Op<"partial_reduce", [Pure, SameOperandsShape, S
 }
 
 def Kgpu_PartialScanOp : Kgpu_Op<"partial_scan", [Pure, SameOperandsShape, SingleBlock]> {
-  let summary = "what each warp can scan of a dimension by itself";
+  let summary = "what each warp can scan by itself along a dimension";
   let description = [{
-    As `tile.scan`, but over the segments of the axis that one warp holds alone: first the scanned tiles, one per operand,
-    then the sums of the segments, as an ordered `kgpu.partial_reduce` of the operands would leave them.
+    As `tile.scan`, but over the segments of the axis that one warp holds alone. The results are the scanned tiles, one
+    per operand, then the sums of the segments, as an ordered `kgpu.partial_reduce` of the operands would give them.
 
     - `partial_scan_c1`: the axis is one of the dimensions.
     - `partial_scan_c2`: two results per operand: one of its type, then (after all of those) its sums.
     - `partial_scan_c3`: the region takes two scalars per operand: all elements of tuple a, then all of tuple b.
     - `partial_scan_c4`: the region ends in `kgpu.yield` of one scalar per operand.
-    - `partial_scan_c5`: along the axis the layout has registers, then lanes, then registers and warps, by digits of its own.
+    - `partial_scan_c5`: along the axis the layout has registers, then lanes, then registers and warps, by digits that
+      step along no other dimension.
     - `partial_scan_c6`: nothing in the region touches memory.
 
     ```mlir
@@ -483,7 +487,7 @@ def Kgpu_PartialScanOp : Kgpu_Op<"partial_scan", [Pure, SameOperandsShape, Singl
     ```
   }];
   let arguments = (ins Arg<Variadic<Tile_NumberTile>, "tiles of one shape and layout">:$operands,
-                       Arg<I32Attr, "the dimension to run along">:$axis,
+                       Arg<I32Attr, "the dimension that is scanned">:$axis,
                        Arg<UnitAttr, "run from the last element to the first">:$reverse);
   let results = (outs Res<Variadic<Tile_NumberTile>, "scanned tiles, then sums">:$results);
   let regions = (region SizedRegion<1>:$combine);
@@ -493,14 +497,15 @@ def Kgpu_PartialScanOp : Kgpu_Op<"partial_scan", [Pure, SameOperandsShape, Singl
 }
 
 def Kgpu_AddPrefixOp : Kgpu_Op<"add_prefix", [Pure, SingleBlock]> {
-  let summary = "what came before a segment, added to its elements";
+  let summary = "combine each element with the scan of all segments before its own";
   let description = [{
-    The operands are the scanned tiles of a `kgpu.partial_scan` and, in the same order, the scan of its sums. Each element
-    becomes the combination of the scan at the segment before its own, and itself; those of the first segment stay.
+    The operands are the scanned tiles of a `kgpu.partial_scan` and, in the same order, the scan of its sums. Each
+    element becomes the combination of the scan at the preceding segment with the element; the first segment stays as it
+    is.
 
     - `add_prefix_c1`: one tile of scanned sums per scanned tile, and one result per scanned tile, of its type.
     - `add_prefix_c2`: the axis is one of the dimensions.
-    - `add_prefix_c3`: the sums have an element for each segment, along the axis in lanes, then registers, of every warp.
+    - `add_prefix_c3`: every warp holds the sums, one element per segment, along the axis in lanes, then registers.
     - `add_prefix_c4`: the region takes two scalars per scanned tile: all elements of tuple a, then all of tuple b.
     - `add_prefix_c5`: the region ends in `kgpu.yield` of one scalar per scanned tile.
     - `add_prefix_c6`: nothing in the region touches memory.
@@ -520,8 +525,8 @@ def Kgpu_AddPrefixOp : Kgpu_Op<"add_prefix", [Pure, SingleBlock]> {
     ```
   }];
   let arguments = (ins Arg<Variadic<Tile_NumberTile>, "scanned tiles, then scanned sums">:$operands,
-                       Arg<I32Attr, "the dimension that was run along">:$axis,
-                       Arg<UnitAttr, "it was run from the last element to the first">:$reverse);
+                       Arg<I32Attr, "the dimension that was scanned">:$axis,
+                       Arg<UnitAttr, "it was scanned from the last element to the first">:$reverse);
   let results = (outs Res<Variadic<Tile_NumberTile>, "one per scanned tile">:$results);
   let regions = (region SizedRegion<1>:$combine);
   let hasCustomAssemblyFormat = 1;
@@ -559,15 +564,16 @@ def Kgpu_YieldOp : Kgpu_Op<"yield", [Pure, Terminator, ReturnLike,
 def Kgpu_CompareOp : Kgpu_Op<"compare", [Pure, AllTypesMatch<["value", "result"]>]> {
   let summary = "steps of a sorting network along the last dimension";
   let description = [{
-    For each stride from `from` down to `to`, each half the one before: of the elements at i and i + stride (i without the
-    bit `stride`) the smaller goes to i, the larger to i + stride; the other way round where i has the bit `run`, or, if
-    `descending`, where it has not. Integers are signed unless `isUnsigned`. Runs of 2, 4, ... up to the side, each with
-    strides from half the run to 1, sort a row; where the run is the whole side, no place has its bit.
+    Runs the network's steps for each stride from `from` down to `to`, halving it each time. A step compares the
+    elements at i and i + stride, for all i without the bit `stride`: the smaller goes to i and the larger to i +
+    stride, or, where i has the bit `run`, the other way round; `descending` swaps the two cases. Integers are signed
+    unless `isUnsigned`. Runs of 2, 4, ... up to the side, each with strides from half the run to 1, sort a row; when
+    the run is the whole side, no position has its bit.
 
     - `compare_c1`: the last dimension is a power of two.
     - `compare_c2`: strides and run are powers of two, with 1 <= to <= from < run <= side.
-    - `compare_c3`: digits of the layout along the last dimension step along it alone, by distances of their own, and those
-      of the strides are of registers and lanes: no step leaves a warp.
+    - `compare_c3`: the layout's digits along the last dimension step along it alone, each by a different distance, and
+      those for the strides are digits of registers and lanes, so that no step leaves a warp.
 
     ```mlir
     func.func @compare(%x: tensor<64xi32, #layout.map<blocked [64] vector 2>>)
@@ -578,7 +584,7 @@ def Kgpu_CompareOp : Kgpu_Op<"compare", [Pure, AllTypesMatch<["value", "result"]
     ```
   }];
   let arguments = (ins Arg<Tile_IntTile, "the rows">:$value, Arg<I32Attr, "the first stride">:$from,
-                       Arg<I32Attr, "the last stride">:$to, Arg<I32Attr, "after how many elements the order turns">:$run,
+                       Arg<I32Attr, "the last stride">:$to, Arg<I32Attr, "elements per run; the order alternates">:$run,
                        Arg<UnitAttr, "the larger first">:$descending,
                        Arg<UnitAttr, "compare as unsigned">:$isUnsigned);
   let results = (outs Res<Tile_IntTile, "the rows, nearer to sorted">:$result);
@@ -587,16 +593,16 @@ def Kgpu_CompareOp : Kgpu_Op<"compare", [Pure, AllTypesMatch<["value", "result"]
 }
 
 def Kgpu_DotOp : Kgpu_Op<"dot", [AllTypesMatch<["acc", "result"]>]> {
-  let summary = "matrix product of tiles in shared memory, by multiply-adds of each thread";
+  let summary = "matrix product of tiles in shared memory, by each thread's multiply-adds";
   let description = [{
-    As `tile.dot`, the inputs read from shared memory while the product is made: each thread has the accumulators that
-    its layout gives it and reads the rows and columns they need. Inputs are widened to the accumulator's type, or to f32
-    if that is f16: then the sum is rounded once, at its end.
+    As `tile.dot`, but the inputs are read from shared memory as the product is computed: each thread has the
+    accumulators that its layout assigns to it, and reads the rows and columns that they need. Inputs are widened to the
+    accumulator's type, or to f32 if that is f16; the sum is then rounded once, at the end.
 
     - `dot_c1`: all have rank 2, or all have rank 3.
     - `dot_c2`: M, N, K and batch sides agree.
     - `dot_c3`: inputs are floats no wider than a float accumulator, or integers no wider than an integer one.
-    - `dot_c4`: each cta has both inputs whole.
+    - `dot_c4`: each cta holds both inputs whole.
 
     ```mlir
     func.func @dot(%c: tensor<16x32xf32, #layout.map<blocked [16, 32] vector 4 warps 4>>)

@@ -1,4 +1,4 @@
-// Verifiers of the products of tensor cores. Labels in comments are those of the constraints in KgpuProducts.td.
+// Verifiers of the products on tensor cores. The labels in comments are those of the constraints in KgpuProducts.td.
 #include "dialects/kgpu/KgpuOps.h"
 #include "dialects/layout/Constructors.h"
 #include "dialects/tile/TileVerifiers.h"
@@ -37,7 +37,7 @@ int64_t kgpu::productDepth(Type lhs, Type rhs, Type acc, bool warpgroup) {
   return 0;
 }
 
-/// Sides agree; the element types are an instruction's. Returns its K, or 0 when an error was said.
+/// Checks that sides agree and that an instruction takes the element types. Returns its K, or 0 after an error.
 static int64_t verifyProduct(Operation *op, Type lhs, Type rhs, Type acc, bool warpgroup, int64_t sums = 1) {
   ArrayRef<int64_t> a = sidesOf(lhs), b = sidesOf(rhs), c = sidesOf(acc);
   size_t rank = c.size();
@@ -87,14 +87,14 @@ std::optional<int64_t> kgpu::panelsBetween(const Layout &acc, const FactorMemory
   for (const layout::Digit &digit : acc.digits(Coord::Group))
     if (digit.basis[1])
       run = std::min<int64_t>(run, digit.basis[1]);
-  // Columns of one group lie behind one another, or panels go to the groups by turns.
+  // Either a group's columns are contiguous, or panels are dealt out to the groups in turn.
   int64_t panel = right.depthFastest ? 8 : right.swizzle / elementBytes;
   if (run == columns && run % panel == 0)
     return 1;
   return run == panel && !right.depthFastest ? std::optional<int64_t>(groups) : std::nullopt;
 }
 
-/// Where layouts are assigned, a register tile of the product has the one that the instruction asks for.
+/// Where layouts are assigned, checks that a register tile has the layout that the instruction demands.
 static LogicalResult verifyFragment(Operation *op, StringRef what, Type type,
                                     llvm::function_ref<bool(const Layout &)> fits) {
   auto tile = dyn_cast<RankedTensorType>(type);
@@ -190,7 +190,7 @@ LogicalResult WarpMmaOp::verify() {
   auto layoutIn = [](Type type) { return cast<RankedTensorType>(type).getEncoding() != Attribute(); };
   if (!layoutIn(acc) || elementType(acc).isF64())
     return success();
-  // Where the warps of the accumulator stand says where those of the factors do.
+  // The warps of the accumulator determine those of the operands.
   const Layout &result = layoutOf(acc);
   int64_t warps = result.size(Coord::Warp), ctas = result.size(Coord::Cta);
   unsigned bits = elementType(lhs).getIntOrFloatBitWidth();

@@ -1,4 +1,4 @@
-// Matrix products by tensor cores.
+// Matrix products on tensor cores.
 #ifndef KILN_KGPU_PRODUCTS_TD
 #define KILN_KGPU_PRODUCTS_TD
 
@@ -9,18 +9,19 @@ def Kgpu_Factor : AnyTypeOf<[Kgpu_MemType, Tile_NumberTile], "a tile in shared m
 def Kgpu_WarpgroupMmaOp : Kgpu_EarlyOp<"warpgroup_mma", [AllTypesMatch<["acc", "result"]>]> {
   let summary = "matrix product by groups of four warps, begun but not waited for";
   let description = [{
-    `result = acc + lhs * rhs`, begun: the result is in flight, until a `kgpu.mma_wait` settles it.
-    What is in flight is the accumulator of the next product, or is waited for (`kgpu.mma_wait`), or is carried by a loop;
-    nothing else uses it. The factors' memory is read until the wait. With `accumulate` false the accumulator is taken to be
-    zero, whatever it holds.
+    `result = acc + lhs * rhs`, started but not complete: the result is in flight until a `kgpu.mma_wait` settles it.
+    A value in flight may only be the accumulator of the next product, the operand of a wait (`kgpu.mma_wait`), or be
+    carried by a loop. Until the wait, the operands' memory is being read. With `accumulate` false, the accumulator is
+    taken to be zero, whatever it holds.
 
-    Each group of four warps has 64 rows, or several times 64, of the accumulator, as `wgmma_accumulator` says, or, where
-    there are too few for that, columns of all rows; the right factor is in memory, the left one too or in registers, as `wgmma_operand_a` says. Memory is swizzled, and its layout says
-    which of its two dimensions is contiguous; elements of 16 bits may be contiguous along any, others along K only. With
-    `depth`, the elements of K from the first of its numbers to before the second are multiplied alone.
+    Each group of four warps has 64 rows of the accumulator, or several times 64, as `wgmma_accumulator` says; where
+    there are too few rows for that, each group has columns of all rows instead. The right operand is in memory; the
+    left one is in memory or in registers, as `wgmma_operand_a` says. Memory is swizzled, and its layout says which of
+    its two dimensions is contiguous: either one for elements of 16 bits, only K for others. `depth` holds two numbers;
+    only the elements of K from the first to before the second are multiplied.
 
-    In a cluster, factors in memory may be split along K: each cta multiplies its pieces, and the accumulator has the sums of
-    all ctas one below the other, as many times M rows. K below is then what one cta has.
+    In a cluster, operands in memory may be split along K: each cta multiplies its own pieces, and the accumulator holds
+    the sums of all ctas, one below the other, hence that many times M rows. K below is then what one cta holds.
 
     | inputs | accumulator | K of one instruction |
     |---|---|---|
@@ -30,17 +31,18 @@ def Kgpu_WarpgroupMmaOp : Kgpu_EarlyOp<"warpgroup_mma", [AllTypesMatch<["acc", "
     | f8E4M3FN, f8E5M2 (may differ) | f16, f32 | 32 |
     | i8 | i32 | 32 |
 
-    - `warpgroup_mma_c1`: M, N and K agree, where K is split with as many times M rows in the accumulator; all have rank 2.
+    - `warpgroup_mma_c1`: M, N and K agree; where K is split, the accumulator has that many times M rows. All have rank
+      2.
     - `warpgroup_mma_c2`: the types are of the table.
-    - `warpgroup_mma_c3`: M of a cta is a multiple of 64, N of 8 and at most 256, or a multiple of 256; K is a multiple of
-      the instruction's.
-    - `warpgroup_mma_c4`: where tiles have layouts, those of accumulator and left factor are as above, and each cta's part of
-      the accumulator has the rows and columns of its factors.
-    - `warpgroup_mma_c5`: memory is laid out by `swizzled`, with all of K in each cta, or both factors in memory split
-      along K; elements of other than 16 bits are contiguous along K.
+    - `warpgroup_mma_c3`: M of a cta is a multiple of 64; N is a multiple of 8 and at most 256, or a multiple of 256; K
+      is a multiple of the instruction's.
+    - `warpgroup_mma_c4`: where tiles have layouts, those of the accumulator and the left operand are as above, and each
+      cta's part of the accumulator has the rows and columns of its operands.
+    - `warpgroup_mma_c5`: memory is laid out by `swizzled`, with all of K in each cta, or both operands are in memory
+      and split along K; elements of other than 16 bits are contiguous along K.
     - `warpgroup_mma_c6`: `depth` is a beginning and an end within K, multiples of the instruction's.
-    - `warpgroup_mma_c7`: where groups have columns of the accumulator, not rows, panels of the right factor's memory are as
-      wide as the columns that a group has in a row, or divide all that it has.
+    - `warpgroup_mma_c7`: where groups have columns of the accumulator, not rows, panels of the right operand's memory
+      are as wide as the run of columns that a group has, or their width divides all columns that it has.
 
     ```mlir
     func.func @warpgroup_mma(%c: tensor<64x128xf32>) -> tensor<64x128xf32> {
@@ -69,10 +71,12 @@ def Kgpu_WarpgroupMmaOp : Kgpu_EarlyOp<"warpgroup_mma", [AllTypesMatch<["acc", "
 def Kgpu_MmaWaitOp : Kgpu_EarlyOp<"mma_wait", [AllTypesMatch<["acc", "result"]>]> {
   let summary = "wait for products";
   let description = [{
-    Waits until at most the last `pending` products (`kgpu.warpgroup_mma`) that this thread's group has begun are not done.
-    The result is the accumulator: settled where nothing is pending, or where, in the same block, at least so many products
-    have been begun behind the one that gives it; otherwise in flight still. In any case the memory that the products waited
-    for have read may be written again.
+    Waits until all products (`kgpu.warpgroup_mma`) that this thread's group has started are done, except at most the
+    last
+    `pending`. The result is the accumulator. It is settled where nothing is pending, or where, in the same block, at
+    least
+    `pending` products have been started after the one that produces it; otherwise it is still in flight. In any case,
+    the memory that the completed products have read may be written again.
 
     - `mma_wait_c1`: at least 0 products pending.
 
@@ -85,7 +89,7 @@ def Kgpu_MmaWaitOp : Kgpu_EarlyOp<"mma_wait", [AllTypesMatch<["acc", "result"]>]
     ```
   }];
   let arguments = (ins Arg<Tile_NumberTile, "in flight", [MemRead<Kgpu_Asynchrony>, MemWrite<Kgpu_Asynchrony>]>:$acc,
-                       Arg<I32Attr, "products that may be under way">:$pending);
+                       Arg<I32Attr, "products that may be in flight">:$pending);
   let results = (outs Res<Tile_NumberTile, "the accumulator">:$result);
   let assemblyFormat = "$acc `pending` $pending attr-dict `:` type($result)";
   let hasVerifier = 1;
@@ -94,8 +98,9 @@ def Kgpu_MmaWaitOp : Kgpu_EarlyOp<"mma_wait", [AllTypesMatch<["acc", "result"]>]
 def Kgpu_WarpMmaOp : Kgpu_EarlyOp<"warp_mma", [Pure, AllTypesMatch<["acc", "result"]>]> {
   let summary = "matrix product by each warp";
   let description = [{
-    `result = acc + lhs * rhs`, done where the op stands: each warp multiplies fragments that its threads hold in registers,
-    as the layouts `mma_accumulator` and `mma_operand` say. Products of a batch go to different warps first.
+    `result = acc + lhs * rhs`, complete when the op is: each warp multiplies fragments that its threads hold in
+    registers, as the layouts `mma_accumulator` and `mma_operand` say. The products of a batch go to different warps
+    first.
 
     | inputs | accumulator | K of one instruction |
     |---|---|---|
@@ -109,7 +114,7 @@ def Kgpu_WarpMmaOp : Kgpu_EarlyOp<"warp_mma", [Pure, AllTypesMatch<["acc", "resu
     - `warp_mma_c1`: M, N and K agree, and the batch side if there is one.
     - `warp_mma_c2`: the types are of the table.
     - `warp_mma_c3`: M is a multiple of 16 (of f64: 8), N of 8, K of the instruction's.
-    - `warp_mma_c4`: where tiles have layouts, they are as above and fit each other.
+    - `warp_mma_c4`: where tiles have layouts, they are as above and match each other.
 
     ```mlir
     func.func @warp_mma(%a: tensor<64x32xf16>, %b: tensor<32x64xf16>, %c: tensor<64x64xf32>) -> tensor<64x64xf32> {
@@ -129,8 +134,8 @@ def Kgpu_RescaleOp : Kgpu_EarlyOp<"rescale", [Pure, AllTypesMatch<["value", "fac
     ElementwiseMappable.traits> {
   let summary = "a product with a factor that is 1 most of the time";
   let description = [{
-    `value * factor`, element by element, for factors that are 1 in most places most of the time: warps all of whose factors
-    are 1 leave the value as it is.
+    `value * factor`, element by element, for factors that are 1 in most places most of the time: a warp whose factors
+    are all 1 skips the multiplication.
 
     - `rescale_c1`: value, factor and result are of one type.
 

@@ -1,5 +1,5 @@
-// Types of the kgpu dialect. Tensors are MLIR's, with a layout as encoding; only memory, and what
-// goes around in it, is ours.
+// Types of the kgpu dialect. Tensors are MLIR's, with a layout as encoding; shared memory, channels, cursors and tensor
+// maps have types of their own.
 #ifndef KILN_KGPU_TYPES_TD
 #define KILN_KGPU_TYPES_TD
 
@@ -16,13 +16,13 @@ class Kgpu_TypeDef<string name, string typeMnemonic, list<Trait> traits = []>
 def Kgpu_MemType : Kgpu_TypeDef<"Mem", "mem"> {
   let summary = "a tile in shared memory";
   let description = [{
-    `!kgpu.mem<4x32xf32, #layout.map<...>>`: the layout maps offsets (in elements) to elements of the tile. An `i1` takes
-    a byte, a pointer eight. In a cluster, every CTA has such a memory at the same offset; ctas that replicate in the
-    layout each hold the whole tile.
+    `!kgpu.mem<4x32xf32, #layout.map<...>>`: the layout maps offsets (in elements) to elements of the tile. An `i1`
+    takes one byte, a pointer eight. In a cluster, every CTA has such a memory at the same offset; CTAs over which the
+    layout replicates each hold the whole tile.
 
     - `mem_c1`: at least one side, each 2^k * m with m odd and at most 31.
     - `mem_c2`: the element is a number or a pointer.
-    - `mem_c3`: the layout is a `#layout.map` of that shape whose coordinates are offset and cta only.
+    - `mem_c3`: the layout is a `#layout.map` of that shape with coordinates offset and cta only.
 
     ```mlir
     func.func private @types(!kgpu.mem<4x32xf32, #layout.map<row_major [4, 32]>>)
@@ -47,9 +47,9 @@ def Kgpu_MemType : Kgpu_TypeDef<"Mem", "mem"> {
 def Kgpu_ChannelType : Kgpu_TypeDef<"Channel", "channel"> {
   let summary = "a ring of slots in shared memory";
   let description = [{
-    `!kgpu.channel<4 x (!kgpu.mem<...>, !kgpu.mem<...>)>`: each of the slots holds one tile per part. What the parts' layouts
-    are is dictated by the copies that fill them and the products that read them. A channel without parts, `<1 x ()>`, says
-    only that something has happened: one role hands its turn to another.
+    `!kgpu.channel<4 x (!kgpu.mem<...>, !kgpu.mem<...>)>`: each slot holds one tile per part. The copies that fill the
+    parts and the products that read them dictate the parts' layouts. A channel without parts, `<1 x ()>`, only signals
+    that something has happened, such as one role handing its turn to another.
 
     - `channel_type_c1`: 1 to 16384 slots.
     - `channel_type_c2`: every part is a `!kgpu.mem`.
@@ -71,7 +71,7 @@ def Kgpu_ChannelType : Kgpu_TypeDef<"Channel", "channel"> {
 def Kgpu_CursorType : Kgpu_TypeDef<"Cursor", "cursor"> {
   let summary = "a place in a ring: which slot, and which time around";
   let description = [{
-    `!kgpu.cursor<4>`: a number of a slot below 4 and the parity of the rounds made so far. Two scalars when lowered.
+    `!kgpu.cursor<4>`: a slot number below 4 and the parity of the rounds made so far. Lowered to two scalars.
 
     - `cursor_type_c1`: at least one slot.
 
@@ -85,10 +85,11 @@ def Kgpu_CursorType : Kgpu_TypeDef<"Cursor", "cursor"> {
 }
 
 def Kgpu_TensorMapType : Kgpu_TypeDef<"TensorMap", "tensor_map"> {
-  let summary = "how the copy engine sees a described array";
+  let summary = "a described array as the copy engine sees it";
   let description = [{
-    An argument of the launch that is derived from others: extents, strides, the box one copy moves and its swizzle. 128 bytes
-    in the kernel's parameters; a value of this type is its address. `kgpu.tensor_map` makes them.
+    An argument of the launch that is derived from others: extents, strides, the box that one copy moves and its
+    swizzle. It takes 128 bytes in the kernel's parameters; a value of this type is its address. `kgpu.tensor_map`
+    creates them.
 
     ```mlir
     func.func private @types(!kgpu.tensor_map)

@@ -1,4 +1,4 @@
-// Verifiers of the kgpu ops. Labels in comments are those of the constraints in the .td files.
+// Verifiers of the kgpu ops. The labels in comments are those of the constraints in the .td files.
 #include "dialects/kgpu/KgpuOps.h"
 #include "dialects/kgpu/PartialLayout.h"
 #include "dialects/layout/Constructors.h"
@@ -44,7 +44,7 @@ static LogicalResult expectExactly(Operation *op, StringRef what, Type expected,
                            << type;
 }
 
-/// The memory has the whole tile in each cta.
+/// True when each cta's memory holds the whole tile.
 static bool isWholeInEachCta(const Layout &memory) {
   return llvm::all_of(memory.digits(Coord::Cta), [](const layout::Digit &digit) { return digit.replicates(); });
 }
@@ -123,7 +123,7 @@ LogicalResult ViewOp::verify() {
   return success();
 }
 
-/// A tile and the memory it goes to or comes from.
+/// Checks a tile against the memory that it is stored to or loaded from.
 static LogicalResult verifyFits(Operation *op, Type value, MemType memory) {
   SmallVector<int64_t> shape(shapeOf(value));
   if (shape.empty())
@@ -134,7 +134,7 @@ static LogicalResult verifyFits(Operation *op, Type value, MemType memory) {
                            << " (because it holds the value), got " << memory;
 }
 
-/// The memory is split over ctas as the tile is; before layouts are assigned it may become so.
+/// True when the memory is split over ctas as the tile is; before layouts are assigned, any split may become so.
 static bool isSplitAs(Type value, const Layout &memory) {
   auto tile = dyn_cast<RankedTensorType>(value);
   return tile && (!tile.getEncoding() || layoutOf(tile).digits(Coord::Cta) == memory.digits(Coord::Cta));
@@ -233,7 +233,7 @@ LogicalResult PartialReduceOp::verify() {
   return success();
 }
 
-/// The region of an op that combines tuples of `elements`.
+/// Checks the region of an op that combines tuples of `elements`.
 static LogicalResult verifyCombine(Operation *op, Region &region, ArrayRef<Type> elements) {
   Block &block = region.front();
   SmallVector<Type> twice(elements);

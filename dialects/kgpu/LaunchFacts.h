@@ -1,4 +1,4 @@
-// What a launch says of itself, which no code shows: unit attributes of the module that passes decide by.
+// What the launch says of itself and no code can show: unit attributes of the module that passes read.
 #pragma once
 #include "llvm/ADT/StringRef.h"
 

@@ -7,20 +7,20 @@ using namespace kiln::kgpu;
 using namespace kiln::layout;
 
 namespace {
-/// One digit that has a part along the axis.
+/// A digit that steps along the axis.
 struct AxisDigit {
   Coord coord;
-  unsigned index; ///< in digits(coord)
+  unsigned index; ///< its number in digits(coord)
   int64_t step;   ///< its basis along the axis
   bool odd;
-  bool kept; ///< stays along the axis of the partial result
+  bool kept; ///< remains along the axis of the partial result
 };
 } // namespace
 
 static bool leavesWarp(Coord coord) { return coord != Coord::Reg && coord != Coord::Lane; }
 
 /// The digits along `axis` from the fastest to the slowest; nullopt unless each steps along this axis alone, by a power
-/// of two that no other digit has.
+/// of two that is no other digit's step.
 static std::optional<llvm::SmallVector<AxisDigit>> axisDigits(const Layout &layout, unsigned axis, bool ordered) {
   llvm::SmallVector<AxisDigit> found;
   uint64_t seen = 0;
@@ -33,7 +33,8 @@ static std::optional<llvm::SmallVector<AxisDigit>> axisDigits(const Layout &layo
       for (auto [dim, other] : llvm::enumerate(digit.basis))
         if (dim != axis && other != 0)
           return std::nullopt;
-      // A replica of a bit repeats its basis: only one of two equal digits would be right, so neither is taken.
+      // A replicating bit may repeat another's basis: only one of two equal digits could be kept, so neither is
+      // accepted.
       if (!llvm::isPowerOf2_64(step) || (!odd && (seen & uint64_t(step))))
         return std::nullopt;
       if (!odd)
@@ -41,7 +42,7 @@ static std::optional<llvm::SmallVector<AxisDigit>> axisDigits(const Layout &layo
       found.push_back({Coord(c), unsigned(index), step, odd, leavesWarp(Coord(c))});
     }
   }
-  // The odd digit is outermost: its step is above every bit's.
+  // The odd digit is outermost: its step is larger than every bit's.
   llvm::sort(found, [](const AxisDigit &a, const AxisDigit &b) {
     return std::tie(a.step, a.coord, a.index) < std::tie(b.step, b.coord, b.index);
   });
@@ -49,7 +50,7 @@ static std::optional<llvm::SmallVector<AxisDigit>> axisDigits(const Layout &layo
     bool above = false;
     for (AxisDigit &digit : found) {
       above |= digit.kept;
-      // A lane that steps over other warps' elements cannot stay: there is no order to keep then.
+      // A lane that steps over other warps' elements cannot be kept: the order would be lost.
       if (above && digit.coord == Coord::Lane)
         return std::nullopt;
       digit.kept = above;
@@ -143,7 +144,7 @@ std::optional<Layout> kgpu::segmentSums(const Layout &layout, unsigned axis) {
       return std::nullopt;
     ++lanes;
   }
-  // With lanes that hold other rows, sums would lie between those.
+  // If lanes held other rows too, their sums would lie between those of this row.
   if (lanes != layout.digits(Coord::Lane).size() || !warps)
     return std::nullopt;
   return partialLayout(layout, axis, /*ordered=*/true);
