@@ -1,5 +1,5 @@
-// The MLIR headers that nearly every translation unit of the compiler needs. Keep rare and heavy ones (NVVM, ORC,
-// PassBuilder, Linalg) out: each of them costs 3-10 s where it is not needed.
+// The MLIR headers that nearly every translation unit of the compiler needs. Keep rarely used, expensive ones (NVVM,
+// ORC, PassBuilder, Linalg) out: each costs 3-10 s where it is not needed.
 #pragma once
 #include "mlir/Analysis/DataFlow/SparseAnalysis.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
