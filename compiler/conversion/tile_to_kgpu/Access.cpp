@@ -1,4 +1,4 @@
-// Reads the facts of an access off the alignment analysis.
+// Derives the facts about an access from the alignment analysis.
 #include "compiler/conversion/tile_to_kgpu/Access.h"
 #include "dialects/kgpu/KgpuOps.h"
 #include "dialects/tile/TileOps.h"
@@ -11,7 +11,7 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::assign;
 
-// Bytes of the widest copy past the registers.
+// Bytes of the widest copy that bypasses registers.
 static constexpr int64_t kWidestCopy = 16;
 
 unsigned AccessShape::fastest() const { return order().front(); }
@@ -24,7 +24,7 @@ llvm::SmallVector<int32_t> AccessShape::order() const {
 
 static int64_t powerOfTwoUpTo(int64_t value) { return value < 1 ? 1 : int64_t(llvm::bit_floor(uint64_t(value))); }
 
-/// Whether the value differs between programs or iterations, or was read from memory.
+/// True if the value differs between programs or iterations, or was read from memory.
 static bool varies(Value value, llvm::SmallDenseSet<Value, 16> &seen) {
   if (!seen.insert(value).second)
     return false;
@@ -59,7 +59,7 @@ static AccessShape pointerAccess(Value pointers, Value mask, const AlignmentAnal
   return access;
 }
 
-/// A block of a described array: rows are contiguous where the last stride is provably one.
+/// The access to a block of a described array: rows are contiguous where the last stride is provably one.
 static AccessShape boxAccess(tile::MakeDescOp desc, ValueRange offsets, std::optional<ArrayRef<int32_t>> boundary,
                              RankedTensorType block, const AlignmentAnalysis &analysis, int64_t widest) {
   AccessShape access;
@@ -79,7 +79,7 @@ static AccessShape boxAccess(tile::MakeDescOp desc, ValueRange offsets, std::opt
     if (stride.constant != 1)
       continue;
     known.run = side;
-    // Bytes that divide the address of element 0 of every row, then elements that are in or out together.
+    // First the bytes that divide the address of element 0 of every row, then the elements that are in or out together.
     int64_t bytes = divisor(desc.getBase());
     for (auto [other, value] : llvm::enumerate(desc.getStrides())) {
       int64_t step = other == dim ? divisor(offsets[dim]) : divisor(value);

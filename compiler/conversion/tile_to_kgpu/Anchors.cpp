@@ -1,4 +1,4 @@
-// Which ops propose layouts, how much they weigh, and what a layout costs them.
+// Which ops propose layouts, how much they weigh, and what they cost in a layout.
 #include "compiler/conversion/tile_to_kgpu/Anchors.h"
 #include "compiler/conversion/tile_to_kgpu/Cost.h"
 #include "dialects/tile/TileOps.h"
@@ -12,7 +12,7 @@ using layout::Layout;
 
 int64_t assign::elementsOf(const Node &node) { return node.group.type().getNumElements(); }
 
-/// The axis along which the node combines elements, if it does.
+/// The axis along which the node combines elements, if any.
 static std::optional<int32_t> axisOf(const Node &node) {
   return llvm::TypeSwitch<Operation *, std::optional<int32_t>>(node.op)
       .Case<tile::ReduceOp, tile::ScanOp>([&](auto op) { return int32_t(op.getAxis()); })
@@ -20,7 +20,7 @@ static std::optional<int32_t> axisOf(const Node &node) {
       .Default([](Operation *) { return std::nullopt; });
 }
 
-/// Consecutive elements one piece of assembly takes.
+/// The number of consecutive elements that one piece of inline assembly takes.
 static int64_t packedBy(const Node &node) {
   auto assembly = dyn_cast<tile::InlineAsmOp>(node.op);
   return assembly ? int64_t(assembly.getPacked()) : 1;
@@ -55,7 +55,7 @@ double assign::costOf(const Node &node, const Layout &layout) {
       return accessCost(*node.access, layout);
     if (layout.rank() && layout.contiguity(layout.rank() - 1) % packedBy(node) != 0)
       return kImpossible;
-    // Moves: loops, ifs, what is handed over.
+    // Loops, ifs and terminators only pass tiles on.
     if (node.op->getNumRegions() > 0 && !isa<tile::ReduceOp, tile::ScanOp>(node.op))
       return 0;
     if (node.index > 0)

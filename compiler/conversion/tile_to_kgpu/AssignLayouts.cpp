@@ -1,4 +1,4 @@
-// The pass kiln-assign-layouts: build the graphs, decide, rewrite.
+// The pass kiln-assign-layouts: builds the graphs, solves them, rewrites the IR.
 #include "compiler/conversion/tile_to_kgpu/Graph.h"
 #include "compiler/conversion/tile_to_kgpu/TileToKgpu.h"
 #include "compiler/target/Target.h"
@@ -14,7 +14,7 @@ namespace kiln {
 using namespace mlir;
 using namespace kiln;
 
-/// Tiles in a signature (hand-written functions) have layouts too.
+/// Gives layouts to tiles in signatures too (of hand-written functions).
 static void updateSignature(func::FuncOp func) {
   if (func.isDeclaration())
     return;
@@ -36,7 +36,7 @@ struct AssignLayouts : kiln::impl::AssignLayoutsPassBase<AssignLayouts> {
     threads.warps = kgpu::moduleNumber(func, kgpu::kNumWarpsAttrName, 4);
     threads.groups = kgpu::moduleNumber(func, kgpu::kNumGroupsAttrName, 1);
     threads.ctas = kgpu::moduleNumber(func, kgpu::kClusterAttrName, 1);
-    // Hand-written IR may be without a target.
+    // Hand-written IR may lack a target.
     auto module = func->getParentOfType<ModuleOp>();
     if (Target target = module ? Target::fromModule(module) : Target(); target.isGpu()) {
       machine.sharedBytes = target.gpu.maxSharedBytes;
@@ -54,8 +54,8 @@ struct AssignLayouts : kiln::impl::AssignLayoutsPassBase<AssignLayouts> {
     });
     if (fresh.wasInterrupted())
       return signalPassFailure();
-    // The kernel without its roles, then each role, with the threads that run it. All graphs are built before one is
-    // rewritten: they ask the same analysis.
+    // One graph for the kernel without its roles, and one for each role with the threads that run it. All are built
+    // before any is rewritten, because they use the same analysis.
     AlignmentAnalysis analysis(func);
     SmallVector<assign::Graph, 1> graphs;
     auto build = [&](Region &scope) {

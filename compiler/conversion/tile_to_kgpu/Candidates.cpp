@@ -1,6 +1,6 @@
 // Candidates: coalesced layouts of every vector width, with warps along the fast or along the slow dimensions, and
-// two-dimensional register tiles for accumulators. All are made of the same hand: low bits of a side are given out to
-// registers (the vector), lanes and warps in some order of dimensions; what is left goes to registers.
+// two-dimensional register tiles for accumulators. All are dealt out in the same way: the low bits of a side go to
+// registers (the vector), lanes and warps in some order of dimensions; the rest goes to registers.
 #include "compiler/conversion/tile_to_kgpu/Candidates.h"
 #include "dialects/layout/Builder.h"
 #include "llvm/Support/MathExtras.h"
@@ -13,7 +13,7 @@ using llvm::ArrayRef;
 using llvm::SmallVector;
 
 namespace {
-/// Gives the bits of a tile's sides to coordinates, lowest first.
+/// Assigns the bits of a tile's sides to coordinates, lowest first.
 class Dealer {
 public:
   Dealer(ArrayRef<int64_t> shape, const layout::Threads &threads) : threads(threads), result(shape) {
@@ -25,7 +25,7 @@ public:
     }
   }
 
-  /// Up to `count` of the lowest bits left of a dimension; how many there were.
+  /// Assigns up to `count` of the lowest unassigned bits of a dimension; returns how many there were.
   int64_t give(Coord coord, unsigned dim, int64_t count) {
     count = std::min(count, left[dim]);
     for (int64_t i = 0; i < count; ++i)
@@ -33,14 +33,14 @@ public:
     left[dim] -= count;
     return count;
   }
-  /// `count` bits over dimensions in this order; those that find no place replicate.
+  /// Spreads `count` bits of a coordinate over the dimensions in this order; those that do not fit replicate.
   void spread(Coord coord, ArrayRef<int32_t> order, int64_t count) {
     for (int32_t dim : order)
       count -= give(coord, dim, count);
     result.replicate(coord, int64_t(1) << count);
   }
-  /// The highest bits of a dimension, so that each cta has one piece; or, `inTurns`, those above the warps' bits, so
-  /// that the ctas together walk the dimension.
+  /// Ctas take the highest bits of a dimension, so that each has one piece; or, with `inTurns`, those above the warps'
+  /// bits, so that the ctas walk the dimension together.
   void splitCtas(std::optional<unsigned> dim, bool inTurns = false) {
     int64_t count = llvm::Log2_64(threads.ctas);
     int64_t along = dim ? std::min(count, left[*dim]) : 0;
@@ -55,7 +55,7 @@ public:
     }
     result.replicate(Coord::Cta, int64_t(1) << (count - along));
   }
-  /// What is left goes to registers.
+  /// Assigns the remaining bits to registers.
   Layout finish(ArrayRef<int32_t> order) {
     spreadGroups(order);
     left[turnsOf] += turns;
@@ -69,7 +69,7 @@ public:
   }
 
 private:
-  /// Groups have a piece each of the slowest dimension that can be cut so; else they repeat each other.
+  /// Each group gets a piece of the slowest dimension that can be cut so; otherwise the groups replicate.
   void spreadGroups(ArrayRef<int32_t> order) {
     int64_t power = threads.groups & -threads.groups, odd = threads.groups / power;
     for (int64_t bits = llvm::Log2_64(power), i = int64_t(order.size()); bits > 0; bits = 0) {
@@ -95,7 +95,7 @@ private:
 
   const layout::Threads &threads;
   SmallVector<int64_t, 3> left, next;
-  /// Bits of a dimension that are kept for the ctas until lanes and warps have theirs.
+  /// Bits of a dimension that are reserved for the ctas until lanes and warps have theirs.
   int64_t turns = 0;
   unsigned turnsOf = 0;
   SmallVector<layout::Side, 3> sides;
@@ -103,7 +103,8 @@ private:
 };
 } // namespace
 
-/// The dimensions a cluster's ctas may share: cost chooses. None for a tile that would leave threads without work.
+/// The dimensions over which a cluster's ctas may be spread; cost chooses. None if the tile is too small for all
+/// threads.
 static SmallVector<std::optional<unsigned>, 3> ctaDimensions(const Wishes &wishes, const layout::Threads &threads) {
   int64_t elements = 1;
   for (int64_t side : wishes.shape)
@@ -162,7 +163,7 @@ SmallVector<Layout, 16> assign::candidates(const Wishes &wishes, const layout::T
   SmallVector<SmallVector<int32_t>, 2> orders(wishes.orders);
   if (orders.empty())
     orders.push_back(rowMajorOrder(rank));
-  // A reduced axis in lanes, whatever memory says.
+  // Also try each reduced axis across lanes, whatever the order of memory.
   for (int32_t axis : wishes.reduced) {
     SmallVector<int32_t> order = rowMajorOrder(rank);
     llvm::erase(order, axis);
@@ -183,7 +184,7 @@ SmallVector<Layout, 16> assign::candidates(const Wishes &wishes, const layout::T
     SmallVector<int32_t> slowFirst(llvm::reverse(order));
     if (rank > 1)
       make(slowFirst);
-    // Rows kept whole in a warp: warps that find no other dimension replicate.
+    // Rows kept whole in a warp: warps that do not fit along the other dimensions replicate.
     for (int32_t axis : wishes.reduced) {
       SmallVector<int32_t> others(slowFirst);
       llvm::erase(others, axis);

@@ -5,19 +5,19 @@
 
 namespace kiln::assign {
 
-/// What the members of a class ask for.
+/// What the members of a class propose.
 struct Wishes {
   llvm::SmallVector<int64_t, 3> shape;
-  llvm::SmallVector<llvm::SmallVector<int32_t>, 2> orders; ///< dimensions, fastest first, of each access
-  int64_t widest = 1;                                      ///< elements per access anyone can use
+  llvm::SmallVector<llvm::SmallVector<int32_t>, 2> orders; ///< per access: the dimensions, fastest first
+  int64_t widest = 1;                                      ///< elements of the widest access of any member
   llvm::SmallVector<int32_t, 2> reduced;                   ///< axes that are reduced, scanned or sorted
   bool product = false;                                    ///< accumulates a dot
 };
 
-/// Without repetition, in a fixed order; never empty.
+/// Without duplicates, in a fixed order; never empty.
 llvm::SmallVector<layout::Layout, 16> candidates(const Wishes &wishes, const layout::Threads &threads);
 
-/// The plain layout of tiles nothing is known about.
+/// The default layout, for tiles about which nothing is known.
 layout::Layout plainLayout(llvm::ArrayRef<int64_t> shape, const layout::Threads &threads);
 
 } // namespace kiln::assign

@@ -1,4 +1,4 @@
-// What nodes, links and classes cost in a layout.
+// The cost of nodes, links and classes in a layout.
 #include "compiler/conversion/tile_to_kgpu/ClassCosts.h"
 #include "dialects/layout/Builder.h"
 #include "dialects/tile/TileOps.h"

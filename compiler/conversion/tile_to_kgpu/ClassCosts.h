@@ -1,4 +1,4 @@
-// The classes of values that share a layout, and what each costs in one. Every figure is computed once.
+// The classes of values that share a layout, and their cost in each layout. Every cost is computed once.
 #pragma once
 #include "compiler/conversion/tile_to_kgpu/Anchors.h"
 #include "compiler/conversion/tile_to_kgpu/Cost.h"
@@ -7,10 +7,10 @@
 
 namespace kiln::assign {
 
-/// A layout of this run, once in memory: compared and remembered by address.
+/// A layout in the LayoutTable, where each exists once, so that layouts are compared and memoised by address.
 using Ref = const layout::Layout *;
 
-/// Keeps every layout of a run; a pointer to one stays valid.
+/// Holds every layout of one run of the solver; pointers to them stay valid.
 class LayoutTable {
 public:
   Ref get(layout::Layout layout) {
@@ -29,39 +29,39 @@ private:
   llvm::DenseMap<size_t, llvm::SmallVector<std::unique_ptr<layout::Layout>, 1>> table;
 };
 
-/// Nodes that have one layout in common, unless one is better off on its own.
+/// Nodes that share a layout, unless one is better off with its own.
 struct Class {
   llvm::SmallVector<unsigned> nodes;
-  llvm::SmallVector<unsigned> links; ///< that touch it
+  llvm::SmallVector<unsigned> links; ///< links that touch it
   double weight = 0;                 ///< of its anchors
-  double urgency = 0;                ///< its weight or what it passes on
+  double urgency = 0;                ///< its own weight, or what reaches it over links
   Ref layout = nullptr;
-  bool fixed = false;   ///< a fragment: the layout stands from the start
-  bool decided = false; ///< its turn has come
-  bool visited = false; ///< by score() or carry(), which walk over links
+  bool fixed = false;   ///< has a fragment, which determines the layout from the start
+  bool decided = false; ///< has been assigned a layout
+  bool visited = false; ///< by score() or carry(), which walk the links
 };
 
-/// Costs of nodes, links and classes of a graph.
+/// The costs of the nodes, links and classes of a graph.
 class Costs {
 public:
   explicit Costs(Graph &graph) : graph(graph) {}
 
   double conversion(Ref from, Ref to, mlir::Type type);
   double nodeCost(unsigned index, Ref layout);
-  /// The layout the other side of a link has if it follows this side; null where it cannot.
+  /// The layout of a link's other side if it follows this side; null where it cannot.
   Ref across(unsigned index, bool toResult, Ref layout);
-  /// What it costs to bring the operand's layout to the result's, on the cheaper side of the op.
+  /// The cost of converting the operand's layout to the result's, on the cheaper side of the op.
   double linkCost(unsigned index, Ref operand, Ref result);
-  /// What nodes ask for alone, and the cheapest they can be.
+  /// What a node proposes by itself, and the least that it can cost.
   llvm::ArrayRef<Ref> choicesAlone(unsigned index);
   double bestAlone(unsigned index);
-  /// Calls `visit` for each value that has to be converted when a node leaves the layout of its class.
+  /// Calls `visit` for each value that needs a conversion when a node leaves the layout of its class.
   void crossings(const Node &node, llvm::function_ref<void(mlir::Value, bool isUse)> visit);
   double classCost(const Class &members, Ref layout);
-  /// What the nodes of a class ask for together.
+  /// What the nodes of a class propose together.
   llvm::SmallVector<Ref> choicesOf(const Class &members);
-  /// The same elements in each thread, in registers that follow the rows: what accesses read off in wide pieces. A
-  /// conversion to it is a renaming.
+  /// The same elements in each thread, with registers in row order, so that accesses can be wide. Converting to it only
+  /// renames registers.
   Ref inRowOrder(Ref layout);
 
 protected:

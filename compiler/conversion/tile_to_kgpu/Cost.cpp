@@ -1,4 +1,4 @@
-// The cost model. Constants are in issue slots of one warp: what matters is their order, not their last digit.
+// The cost model. Constants are issue slots of one warp; their order of magnitude matters, not the last digit.
 #include "compiler/conversion/tile_to_kgpu/Cost.h"
 #include "dialects/layout/Conversion.h"
 #include "dialects/tile/TileOps.h"
@@ -10,25 +10,25 @@ using namespace kiln::assign;
 using layout::Coord;
 using layout::Layout;
 
-// Issuing an access: address arithmetic, the slot itself, and the entry in the queue of outstanding ones.
+// Issuing an access: address arithmetic, the slot itself, and an entry in the queue of outstanding accesses.
 static constexpr double kAccess = 6;
 static constexpr int64_t kSectorBytes = 32, kLineBytes = 128;
-// Accesses of one thread to the same 64 bytes find the line still in L1; further ones may not.
+// Accesses of one thread within the same 64 bytes hit the line in L1; further ones may not.
 static constexpr int64_t kReuseBytes = 64;
 static constexpr double kShuffle = 4;
-// A barrier and the latency of shared memory around it; one of a cluster.
+// A barrier with the latency of shared memory around it; the same for a cluster.
 static constexpr double kBarrier = 40, kClusterBarrier = 120;
-// Copies past registers are of so many bytes at least: narrower ones are loaded, waited for and stored.
+// The least bytes of a copy that bypasses registers; narrower ones are loaded, waited for and stored.
 static constexpr int64_t kLeastCopy = 4;
 static constexpr double kMemory = 1000;
-// More than any access costs, however its addresses are scattered.
+// More than any access costs, however scattered its addresses.
 static constexpr double kDoesNotFit = 1e7;
-// Registers per lane up to which a row is kept in one warp.
+// A row of up to this many registers per lane is kept in one warp.
 static constexpr int64_t kSortRegisters = 64;
-// Of a whole tile instead of partial results: every thread waits for the slowest store of all.
+// Exchanging a whole tile instead of partial results: every thread waits for the slowest store of all.
 static constexpr double kExchange = 50;
 
-/// Places the lanes' accesses touch: blocks of `unit` bytes of the `bytes` from each lane's element on.
+/// The number of distinct blocks of `unit` bytes that the lanes touch, with `bytes` from each lane's element on.
 static int64_t touched(const AccessShape &access, unsigned fastest, ArrayRef<layout::Index> lanes, int64_t bytes,
                        int64_t unit) {
   SmallVector<std::pair<int64_t, int64_t>, 64> places;
@@ -58,7 +58,7 @@ double assign::accessCost(const AccessShape &access, const Layout &layout) {
   unsigned fastest = access.fastest();
   int64_t registers = layout.registers(), run = layout.contiguity(fastest);
   int64_t vector = std::min(access.dims[fastest].vector, run);
-  // Stores of a part of a sector are not joined on their way out.
+  // Stores to parts of a sector are not merged on their way out.
   int64_t piece = access.stores ? vector : std::max(vector, std::min(run, kReuseBytes / access.bytes));
   SmallVector<layout::Index, 32> lanes;
   for (int64_t lane = 0; lane < layout.size(Coord::Lane); ++lane)
@@ -68,13 +68,13 @@ double assign::accessCost(const AccessShape &access, const Layout &layout) {
   double cost = double(registers) / vector * (kAccess + lines) + double(registers) / piece * sectors;
   if (access.copies && vector * access.bytes < kLeastCopy)
     cost += kMemory;
-  // Of warps with the same elements one stores.
+  // Of warps with the same elements only one stores.
   if (access.stores)
     cost /= double(replicas(layout, Coord::Warp) * replicas(layout, Coord::Cta));
   return access.streams ? cost : cost / 2;
 }
 
-/// Digits of a coordinate that lead along a dimension.
+/// The number of digits of a coordinate that step along a dimension.
 static unsigned digitsAlong(const Layout &layout, Coord coord, unsigned dim) {
   return llvm::count_if(layout.digits(coord), [&](const layout::Digit &digit) { return digit.basis[dim] != 0; });
 }
@@ -94,7 +94,7 @@ double assign::reduceCost(const Layout &layout, unsigned axis, unsigned values) 
 }
 
 double assign::scanCost(const Layout &layout, unsigned axis, unsigned values) {
-  // Runs of registers are summed alone, then lanes for each run.
+  // Each thread sums its runs of registers, then lanes combine for each run.
   double registers = double(layout.registers()) * values;
   double runs = registers / layout.contiguity(axis);
   return 2 * registers + kShuffle * digitsAlong(layout, Coord::Lane, axis) * runs + exchangeAlong(layout, axis, runs);
@@ -106,9 +106,9 @@ double assign::sortCost(const Layout &layout) {
   double along = 0;
   for (Coord coord : {Coord::Reg, Coord::Lane, Coord::Warp})
     along += digitsAlong(layout, coord, axis);
-  // Of the log2(n)^2 / 2 steps, those of strides in lanes are shuffles, those between warps exchanges.
+  // Of the log2(n)^2 / 2 steps, those with strides in lanes are shuffles, those with strides in warps exchanges.
   double exchanges = exchangeAlong(layout, axis, registers);
-  // Rows that fit a warp's registers are sorted without barriers.
+  // Rows that fit a warp's registers are to be sorted without barriers.
   if (exchanges > 0 && layout.shape()[axis] <= 32 * kSortRegisters)
     exchanges *= 100;
   return registers * along * along / 2 + kShuffle * registers * lanes * along / 2 + exchanges * along;
@@ -128,7 +128,7 @@ double assign::conversionCost(const Layout &from, const Layout &to, Type element
   switch (plan.kind) {
   case layout::ConversionKind::None:
     return 0;
-  case layout::ConversionKind::Registers: // names, not instructions
+  case layout::ConversionKind::Registers: // renames registers, no instructions
     return 1;
   case layout::ConversionKind::Shuffle: // shuffles share a quarter-rate unit, and what follows waits for them
     return 8 + 2 * double(plan.cost) * std::max(1.0, double(bytes) / 4);

@@ -8,7 +8,7 @@ using namespace kiln;
 using namespace kiln::assign;
 using layout::Layout;
 
-// Rows and columns of the accumulator of one instruction.
+// Rows and columns of one instruction's accumulator.
 static constexpr int64_t kRows = 16, kColumns = 8;
 
 std::optional<assign::WarpArrangement> assign::arrangeWarps(ArrayRef<int64_t> accumulator, int64_t warps,
@@ -19,7 +19,7 @@ std::optional<assign::WarpArrangement> assign::arrangeWarps(ArrayRef<int64_t> ac
     return std::nullopt;
   std::optional<WarpArrangement> best;
   int64_t least = 0;
-  // As many as find place.
+  // As many warps as fit.
   int64_t mostDown = rowSide->power / kRows, mostAcross = columnSide->power / kColumns;
   int64_t batches = accumulator.size() > 2 ? std::min(warps, powerOf2Factor(accumulator.front())) : 1;
   warps = std::min(warps / batches, mostDown * mostAcross);
@@ -27,7 +27,7 @@ std::optional<assign::WarpArrangement> assign::arrangeWarps(ArrayRef<int64_t> ac
     int64_t across = warps / down;
     if (down > mostDown || across > mostAcross)
       continue;
-    // Elements of the factors that a warp reads at each k.
+    // Elements of the operands that a warp reads at each k.
     int64_t reads = rows / down + columns / across;
     if (!best || (!alongRows && reads < least)) {
       best = {down, across, batches};
@@ -37,7 +37,7 @@ std::optional<assign::WarpArrangement> assign::arrangeWarps(ArrayRef<int64_t> ac
   return best;
 }
 
-/// Another product's left factor is computed from this one's accumulator, or this one's from another's.
+/// True if another product's left operand is computed from this one's accumulator, or this one's from another's.
 static bool isChained(const Graph &graph, kgpu::WarpMmaOp op) {
   auto leads = [&](kgpu::WarpMmaOp from, kgpu::WarpMmaOp to) {
     std::optional<unsigned> acc = graph.definer(from.getResult()), lhs = graph.definer(to.getLhs());
@@ -49,8 +49,8 @@ static bool isChained(const Graph &graph, kgpu::WarpMmaOp op) {
   });
 }
 
-/// Along which dimension the ctas of a cluster cut the accumulator of a warpgroup_mma: as memory has the factors, or as
-/// the product was cut that a factor in registers is computed from.
+/// The dimension along which the ctas of a cluster split the accumulator of a warpgroup_mma: as the operands are split
+/// in memory, or, for an operand in registers, as the product was split that it is computed from.
 static std::optional<unsigned> splitOf(const Graph &graph, kgpu::WarpgroupMmaOp op, unsigned depth = 0) {
   auto heldAlong = [](Value factor, unsigned dim) {
     auto memory = dyn_cast<kgpu::MemType>(factor.getType());
@@ -88,8 +88,8 @@ static std::optional<Layout> warpgroupFragment(const Graph &graph, kgpu::Warpgro
   return fragment ? layout::inCluster(*fragment, threads.ctas, split) : std::nullopt;
 }
 
-/// What ctas have sent each other of accumulators is read as it was sent: each thread has the places of an accumulator
-/// of the cta's piece.
+/// The layout in which ctas load the parts of accumulators that they have sent each other: each thread has its places
+/// in an accumulator of the cta's piece.
 static std::optional<Layout> dealtFragment(const Graph &graph, kgpu::LocalLoadOp op) {
   auto view = op.getMem().getDefiningOp<kgpu::ViewOp>();
   if (!view || !kgpu::mbarrierOf(view.getMem()) || graph.threads.warps != 4)
@@ -114,7 +114,7 @@ static std::optional<Layout> warpFragment(const Graph &graph, kgpu::WarpMmaOp op
                                    : index == 1
                                        ? layout::mmaOperand(shapeOf(op.getLhs()), 0, bits, down, across, batches)
                                        : layout::mmaOperand(shapeOf(op.getRhs()), 1, bits, down, across, batches);
-  // Warps that find no place repeat the others.
+  // Warps that do not fit replicate the others.
   return fragment ? layout::inCluster(layout::onWarps(*fragment, threads.warps), threads.ctas, std::nullopt)
                   : std::nullopt;
 }

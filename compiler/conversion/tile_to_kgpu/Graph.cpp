@@ -1,4 +1,4 @@
-// Building the graph.
+// Builds the graph.
 #include "compiler/conversion/tile_to_kgpu/Graph.h"
 #include "compiler/conversion/tile_to_kgpu/Fragments.h"
 #include "dialects/kgpu/KgpuOps.h"
@@ -11,10 +11,10 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::assign;
 
-// Computing a value again in another layout, register by register, costs its ops; past this many a conversion is
-// better.
+// The most ops that recomputing a value in another layout, register by register, may take; beyond that, a conversion is
+// cheaper.
 static constexpr int64_t kFloatingOps = 24;
-// What a loop, whose trip count is mostly unknown, multiplies.
+// The factor by which a loop, whose trip count is mostly unknown, multiplies frequencies.
 static constexpr double kLoopFrequency = 8;
 
 static double frequencyOf(Operation *op) {
@@ -28,7 +28,7 @@ static double frequencyOf(Operation *op) {
   return frequency;
 }
 
-/// Ops of one floating step; std::nullopt for an op that is computed once and converted.
+/// The ops of one floating step; std::nullopt for an op that is computed once and converted.
 static std::optional<int64_t> floatingCost(Operation *op) {
   if (isa<tile::SplatOp, tile::MakeRangeOp, arith::ConstantOp, ub::PoisonOp>(op))
     return 0;
@@ -73,7 +73,7 @@ unsigned Graph::classOf(unsigned node) const {
 void Graph::join(unsigned a, unsigned b) {
   a = classOf(a);
   b = classOf(b);
-  // The earlier node leads: classes come in program order.
+  // The earlier node becomes the root, so that classes are in program order.
   nodes[std::max(a, b)].parent = std::min(a, b);
 }
 
@@ -85,7 +85,7 @@ std::optional<unsigned> Graph::definer(Value value) const {
 FailureOr<Graph> Graph::build(Region &scope, const Machine &machine, const AlignmentAnalysis &analysis) {
   Graph graph(machine);
   auto visit = [&](Operation *op) {
-    // A role has threads of its own, and a graph.
+    // A role has threads of its own, hence a graph of its own.
     if (isa<kgpu::RolesOp>(op))
       return WalkResult::skip();
     graph.noteFloating(op);
@@ -114,7 +114,7 @@ FailureOr<Graph> Graph::build(Region &scope, const Machine &machine, const Align
       graph.links.push_back({op, first, first + 1});
     return WalkResult::advance();
   };
-  // The arguments of a kernel are its own tiles.
+  // The arguments of a function belong to its own graph.
   if (auto func = dyn_cast<func::FuncOp>(scope.getParentOp()); func && visit(func).wasInterrupted())
     return failure();
   if (scope.walk<WalkOrder::PreOrder>(visit).wasInterrupted())

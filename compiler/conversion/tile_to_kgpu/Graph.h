@@ -1,6 +1,6 @@
-// The tiles of a function, or of one of its roles, as inference sees them: nodes (groups of tiles in one layout),
-// classes of nodes joined by the values between them, and links, where the layout of one class follows from that of
-// another.
+// The tiles of a function, or of one of its roles, as layout inference sees them: nodes (groups of tiles in one
+// layout), classes (nodes joined by the values between them), and links, which say how the layout of one class follows
+// from that of another.
 #pragma once
 #include "compiler/analysis/Alignment.h"
 #include "compiler/analysis/LayoutRules.h"
@@ -11,11 +11,11 @@
 
 namespace kiln::assign {
 
-/// What a kernel runs on. The defaults are what every GPU has.
+/// What a kernel runs on. The defaults hold for every GPU.
 struct Machine {
   layout::Threads threads;
-  int64_t sharedBytes = 48 << 10; ///< shared memory of one cta
-  int64_t accessBytes = 16;       ///< the widest access of one thread
+  int64_t sharedBytes = 48 << 10; ///< shared memory per cta
+  int64_t accessBytes = 16;       ///< widest access of one thread
 };
 
 struct Node {
@@ -23,13 +23,13 @@ struct Node {
   unsigned index = 0; ///< which of the op's groups
   rules::Group group;
   std::optional<AccessShape> access;
-  unsigned parent = 0;                    ///< union-find; Graph::classOf
+  unsigned parent = 0;                    ///< union-find; see Graph::classOf
   double frequency = 1;                   ///< how often the op runs, roughly
-  std::optional<layout::Layout> fragment; ///< what an instruction asks for; solve() does not choose
-  std::optional<layout::Layout> layout;   ///< what solve() decides
+  std::optional<layout::Layout> fragment; ///< demanded by an instruction; solve() does not choose
+  std::optional<layout::Layout> layout;   ///< the decision of solve()
 };
 
-/// An op that changes the shape, between its operands' node and its results'.
+/// An op that changes the shape, as a link between its operands' node and its results' node.
 struct Link {
   mlir::Operation *op;
   unsigned operand, result;
@@ -37,7 +37,7 @@ struct Link {
 
 class Graph {
 public:
-  /// Of the ops in `scope`: a kernel without its roles, or the region of a role, which is what machine.threads run.
+  /// The graph of the ops in `scope`, which machine.threads run: a kernel without its roles, or the region of a role.
   /// Fails, with a message, on an op that has tiles but no rule.
   static mlir::FailureOr<Graph> build(mlir::Region &scope, const Machine &machine, const AlignmentAnalysis &analysis);
 
@@ -47,10 +47,10 @@ public:
   llvm::SmallVector<Link> links;
 
   unsigned classOf(unsigned node) const;
-  /// The node that makes a value; none for a floating one.
+  /// The node that defines a value; none for a floating one.
   std::optional<unsigned> definer(mlir::Value value) const;
-  /// A value that is computed in each layout it is wanted in: ranges, splats, constants, and cheap arithmetic and
-  /// changes of shape on those.
+  /// A floating value is recomputed in each layout that its uses need: ranges, splats, constants, and cheap arithmetic
+  /// and changes of shape on those.
   bool isFloating(mlir::Value value) const { return floating.contains(value); }
   /// Floating values, operands first.
   llvm::ArrayRef<mlir::Value> floatingValues() const { return floatingOrder; }
@@ -61,14 +61,14 @@ private:
   void join(unsigned a, unsigned b);
 
   llvm::DenseMap<mlir::Value, unsigned> definers;
-  /// With the number of ops it takes to compute the value.
+  /// The floating values, with the number of ops that recomputing each takes.
   llvm::DenseMap<mlir::Value, int64_t> floating;
   llvm::SmallVector<mlir::Value> floatingOrder;
 };
 
 /// Decides Node::layout of every node.
 void solve(Graph &graph);
-/// Writes the decisions into the types, with conversions and copies of floating values where they are needed.
+/// Writes the decisions into the types; adds conversions and copies of floating values where needed.
 void rewrite(Graph &graph);
 
 } // namespace kiln::assign

@@ -1,4 +1,4 @@
-// Writing the decisions into the IR: types, conversions, and copies of floating values.
+// Writes the decisions into the IR: types, conversions, and copies of floating values.
 #include "compiler/conversion/tile_to_kgpu/Candidates.h"
 #include "compiler/conversion/tile_to_kgpu/Cost.h"
 #include "compiler/conversion/tile_to_kgpu/Graph.h"
@@ -25,13 +25,13 @@ public:
     for (Node &node : graph.nodes)
       for (OpOperand *use : node.group.uses)
         use->set(inLayout(use->get(), *node.layout));
-    // Every use has its own copy now.
+    // Every use has a copy of its own by now.
     for (Value value : llvm::reverse(graph.floatingValues()))
       value.getDefiningOp()->erase();
   }
 
 private:
-  /// What a copy is a copy of: an op computed again starts from what its operands were before they were replaced.
+  /// The value that `value` is a copy of: an op that is recomputed starts from its original operands.
   Value original(Value value) const {
     auto found = originals.find(value);
     return found == originals.end() ? value : found->second;
@@ -51,8 +51,8 @@ private:
     return copy;
   }
 
-  /// Computing the value again is better than converting it: a cast of something narrower or a broadcast of something
-  /// smaller, which is converted instead; or a cast or a change of shape of what is read again.
+  /// True when recomputing the value is cheaper than converting it: a cast of something narrower or a broadcast of
+  /// something smaller, which is converted instead; or a cast or a change of shape of something that is read again.
   bool isBetterRepeated(Value value, const Layout &wanted) {
     Operation *op = value.getDefiningOp();
     if (!op || isBetterRead(value, wanted))
@@ -70,7 +70,7 @@ private:
     return layout::getLayout(operand) == *needed || isBetterRepeated(operand, *needed);
   }
 
-  /// A small tile that is read twice (the second time from L1) where moving it between threads would cost more.
+  /// True for a small tile that is cheaper to read twice (the second time from L1) than to move between threads.
   bool isBetterRead(Value value, const Layout &wanted) {
     Operation *op = value.getDefiningOp();
     auto load = dyn_cast_or_null<tile::LoadOp>(op);
@@ -80,20 +80,20 @@ private:
     bool floats = llvm::all_of(op->getOperands(), [&](Value operand) {
       return !isa<RankedTensorType>(operand.getType()) || graph.isFloating(original(operand));
     });
-    // Half: the lines are on their way already.
+    // Half the cost: the lines are already being fetched.
     return floats && accessCost(*node.access, wanted) / 2 <
                          conversionCost(*node.layout, wanted, value.getType(), graph.machine.sharedBytes);
   }
 
   Value convert(Value value, const Layout &wanted) {
-    // Right after the value: outside of loops it does not change in, once for all uses.
+    // Right after the value: outside of the loops in which it is invariant, once for all uses.
     OpBuilder builder(value.getContext());
     builder.setInsertionPointAfterValue(value);
     auto type = layout::withLayout(cast<RankedTensorType>(value.getType()), wanted);
     return kgpu::ConvertOp::create(builder, value.getLoc(), type, value);
   }
 
-  /// The op again, where it stands, on operands in the layout it then needs.
+  /// Recomputes the op, next to the original, on operands in the layout that it then needs.
   Value compute(Value value, const Layout &wanted) {
     Operation *op = value.getDefiningOp();
     Layout made = wanted, needed = wanted;
@@ -103,7 +103,7 @@ private:
         needed = *operand;
       } else {
         needed = plainLayout(shape, graph.threads);
-        // A layout of the flat order fits wherever any does.
+        // The layout of the flat order fits wherever any layout does.
         if (auto result = rules::resultFromOperand(op, needed))
           made = result->withoutReplicatedRegisters();
       }

@@ -1,7 +1,7 @@
-// The pass kiln-select-products: each tile.dot becomes the products that the target has an instruction for.
+// The pass kiln-select-products: each tile.dot becomes products that the target has an instruction for.
 //
-// One form for a kernel: groups of warps where every product of it suits them, since then they have the kernel's
-// threads; else each warp by itself, product by product.
+// A kernel uses one form of products: by groups of warps if all its products suit them, since groups then are the
+// kernel's threads; otherwise by single warps, decided product by product.
 #include "compiler/conversion/tile_to_kgpu/Fragments.h"
 #include "compiler/conversion/tile_to_kgpu/TileToKgpu.h"
 #include "compiler/target/Target.h"
@@ -23,13 +23,14 @@ using namespace mlir;
 using namespace kiln;
 using layout::Layout;
 
-// Warps and rows of a group.
+// The warps of a group, and the rows that it takes.
 static constexpr int64_t kGroupWarps = 4, kGroupRows = 64;
-// Accumulators of a thread that leave room for addresses: more spill, which a product under way cannot stand.
+// The most accumulator registers of a thread that leave room for addresses; with more, registers spill, which a product
+// in flight does not allow.
 static constexpr int64_t kMostAccumulators = 200;
 // Products of 8-bit floats that one instruction sums.
 static constexpr int64_t kNarrowDepth = 32;
-// Steps back over which a factor is asked where it comes from.
+// The number of defining ops over which an operand's origin is traced back.
 static constexpr unsigned kLookback = 32;
 
 static ArrayRef<int64_t> shapeOf(Value tile) { return cast<RankedTensorType>(tile.getType()).getShape(); }
@@ -37,15 +38,15 @@ static Type elementOf(Value tile) { return cast<RankedTensorType>(tile.getType()
 static bool isNarrowFloat(Type type) { return isa<FloatType>(type) && type.getIntOrFloatBitWidth() == 8; }
 
 namespace {
-/// Of what a dot's factors are made, and which products of the parts are summed.
+/// The parts that a dot's operands are split into, and the products of parts that are summed.
 struct Recipe {
   enum class Split { None, Widen, Tf32, Brain } split = Split::None;
   int parts = 1;
-  Type lhs, rhs; ///< elements of the parts
-  Type sum;      ///< what products are added in
-  /// Parts of left and right factor, the smallest products first.
+  Type lhs, rhs; ///< element types of the parts
+  Type sum;      ///< the type in which products are added
+  /// Pairs of parts of the left and right operand, the smallest products first.
   SmallVector<std::pair<int, int>, 6> products;
-  /// A sum of its own, added to the accumulator at the end: in less than its precision until then.
+  /// The dot is summed separately, in less than the accumulator's precision, and added to the accumulator at the end.
   bool apart = false;
 };
 
@@ -55,7 +56,7 @@ public:
   Selector(const Target &target, const AlignmentAnalysis &analysis, int64_t warps, int64_t ctas)
       : target(target), analysis(analysis), warps(warps), ctas(ctas) {}
 
-  /// The dots of this scope, which all become products of groups if they suit `groups` of them.
+  /// The dots of this scope all become products of groups if they suit `groups` of them.
   void add(tile::DotOp dot) { dots.push_back(dot); }
   bool suitsGroups(int64_t groups);
   void replace(std::optional<int64_t> groups);
@@ -76,7 +77,7 @@ private:
   const AlignmentAnalysis &analysis;
   int64_t warps, ctas;
   SmallVector<tile::DotOp> dots;
-  /// Parts of a tile, and memory of them, by what was asked for: made once, where the tile is.
+  /// The parts of a tile, and memory that holds them, by what was asked for: created once, where the tile is defined.
   DenseMap<std::tuple<Value, Type, int, int>, SmallVector<Value, 3>> parts;
   DenseMap<std::tuple<Value, Type, Attribute>, SmallVector<Value, 3>> memories;
 };
@@ -94,7 +95,7 @@ std::optional<Recipe> Selector::recipeOf(tile::DotOp dot, bool byGroups) {
   recipe.rhs = elementOf(dot.getRhs());
   recipe.sum = elementOf(dot.getAcc());
   recipe.products = {{0, 0}};
-  // Rounded once, where the sum ends.
+  // The sum is rounded once, at its end.
   if (recipe.sum.isF16())
     recipe.sum = f32;
   if (isNarrowFloat(recipe.lhs)) {
@@ -131,7 +132,7 @@ std::optional<Recipe> Selector::recipeOf(tile::DotOp dot, bool byGroups) {
   return recipe;
 }
 
-/// The rounding of f32 to what the instruction reads of it, still f32.
+/// Rounds f32 to the bits that the instruction reads; the type stays f32.
 static Value roundToTf32(ImplicitLocOpBuilder &b, Value tile) {
   return tile::InlineAsmOp::create(b, TypeRange{tile.getType()}, ValueRange{tile}, "cvt.rna.tf32.f32 $0, $1;", "=f,f",
                                    /*isPure=*/true, /*packed=*/1)
@@ -172,7 +173,7 @@ SmallVector<Value, 3> Selector::partsOf(Value source, const Recipe &recipe, Type
 // What suits a product
 //===----------------------------------------------------------------------===//
 
-/// The tile that a factor is the transpose of, or the factor; true if it was transposed.
+/// The tile that an operand is the transpose of, or the operand itself; true if it was transposed.
 static std::pair<Value, bool> beforeTranspose(Value factor) {
   bool swapped = false;
   while (auto trans = factor.getDefiningOp<tile::TransOp>()) {
@@ -183,7 +184,7 @@ static std::pair<Value, bool> beforeTranspose(Value factor) {
   return {factor, swapped};
 }
 
-/// Which of two dimensions a tile has side by side in memory, where it was loaded; what is computed, the last.
+/// Which of two dimensions is contiguous in memory, if the tile was loaded; for computed tiles, the last.
 static int32_t contiguousDim(Value tile, const AlignmentAnalysis &analysis) {
   while (Operation *op = tile.getDefiningOp()) {
     if (std::optional<assign::AccessShape> access = assign::accessOf(op, analysis, /*widest=*/16))
@@ -199,7 +200,7 @@ std::optional<Layout> Selector::memoryLayout(Value source, unsigned depthDim, in
   ArrayRef<int64_t> shape = shapeOf(source);
   int32_t along = int32_t(depthDim), first = contiguousDim(source, analysis);
   SmallVector<int32_t, 2> choices = {along};
-  // Of 16 bits both orders are read.
+  // Elements of 16 bits may be contiguous along either dimension.
   if (bytes == 2)
     choices = {first, 1 - first};
   for (int32_t fastest : choices) {
@@ -210,7 +211,7 @@ std::optional<Layout> Selector::memoryLayout(Value source, unsigned depthDim, in
   return std::nullopt;
 }
 
-/// The factor is computed, element by element, from another product's result, in some arm of what branches.
+/// True if the operand is computed, element by element, from another product's result (in some arm of a branch).
 static bool followsProduct(Value tile, unsigned depth = 0) {
   Operation *op = tile.getDefiningOp();
   if (!op || depth > kLookback)
@@ -232,7 +233,7 @@ static bool followsProduct(Value tile, unsigned depth = 0) {
 
 static int64_t bytesOf(Type element) { return int64_t(element.getIntOrFloatBitWidth()) / 8; }
 
-/// The memory that a factor was read from as it is, as the product reads it; null where it comes another way.
+/// The memory that an operand was loaded from unchanged, if the product can read it there; else null.
 static Value slotOf(Value factor, unsigned depthDim) {
   auto load = factor.getDefiningOp<kgpu::LocalLoadOp>();
   auto form = load ? kgpu::factorMemory(load.getMem().getType(), depthDim) : std::nullopt;
@@ -252,7 +253,7 @@ bool Selector::suitsGroup(tile::DotOp dot, const Recipe &recipe, int64_t groups)
       !layout::wgmmaAccumulator(shape, groups))
     return false;
   auto inMemory = [&](Value factor, unsigned depthDim, Type element) {
-    // Out of one memory into another is no gain over products from registers.
+    // Copying from one memory to another gains nothing over products from registers.
     if (comesFromSlot(factor))
       return recipe.split == Recipe::Split::None && slotOf(factor, depthDim);
     auto [source, swapped] = beforeTranspose(factor);
@@ -264,7 +265,7 @@ bool Selector::suitsGroup(tile::DotOp dot, const Recipe &recipe, int64_t groups)
   return left && inMemory(dot.getRhs(), 0, recipe.rhs) && factorsFit(dot, recipe);
 }
 
-/// Both factors of the product lie in the shared memory of a block at once.
+/// True if both operands of the product fit the shared memory of a block at the same time.
 bool Selector::factorsFit(tile::DotOp dot, const Recipe &recipe) {
   int64_t bytes = 0;
   Value first;
@@ -311,8 +312,8 @@ SmallVector<Value, 3> Selector::memoriesOf(tile::DotOp dot, Value factor, unsign
   SmallVector<Value, 3> &made = memories[{source, element, attribute}];
   if (made.empty())
     for (Value part : partsOf(source, recipe, element)) {
-      // Outside of loops that the tile does not change in, once for all its readers; in the product's own block as late
-      // as the product, so that what lies between hides the time that a load takes.
+      // Outside of the loops in which the tile is invariant, once for all its readers; in the product's own block as
+      // late as the product, so that the ops in between hide the latency of a load.
       ImplicitLocOpBuilder b(source.getLoc(), source.getContext());
       if (source.getParentBlock() == dot->getBlock())
         b.setInsertionPoint(dot);
@@ -331,7 +332,8 @@ SmallVector<Value, 3> Selector::memoriesOf(tile::DotOp dot, Value factor, unsign
   return transposed;
 }
 
-/// Elements that are no numbers become zero: small parts of infinities, which the largest product tells of.
+/// Replaces NaNs by zero: in the small parts of infinities they are artefacts, and the largest product gives the
+/// result.
 static Value withoutNans(ImplicitLocOpBuilder &b, Value tile, Value zero) {
   Value isNan = arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, tile, tile);
   return arith::SelectOp::create(b, isNan, zero, tile);
@@ -351,7 +353,7 @@ void Selector::replaceDot(tile::DotOp dot, const Recipe &recipe, std::optional<i
     acc = arith::ExtFOp::create(b, type, acc);
   bool isZero = matchPattern(dot.getAcc(), m_AnyZeroFloat()) || matchPattern(dot.getAcc(), m_Zero());
 
-  // Products of parts are a sum of their own until the largest: what is no number in them is dropped.
+  // The products of small parts are summed separately, before the largest; NaNs in that sum are dropped.
   bool apart = recipe.apart || recipe.parts > 1;
   if (apart || isZero)
     zero = arith::ConstantOp::create(b, cast<TypedAttr>(b.getZeroAttr(type)));
@@ -382,7 +384,7 @@ void Selector::replace(std::optional<int64_t> groups) {
     tile::DotOp dot;
     Recipe recipe;
   };
-  // Decided before one is replaced: what a factor follows from is asked of dots.
+  // All choices precede all replacements: tracing where an operand comes from looks at dots.
   SmallVector<Choice> choices;
   for (tile::DotOp dot : dots) {
     std::optional<Recipe> recipe = recipeOf(dot, groups.has_value());
@@ -390,7 +392,7 @@ void Selector::replace(std::optional<int64_t> groups) {
         (groups ? suitsGroup(dot, *recipe, *groups) : target.has(Feature::WarpMma) && suitsWarps(dot, *recipe)))
       choices.push_back({dot, *recipe});
   }
-  // Transposes that memory is now read as, and loads from memory that products now read themselves.
+  // Transposes that became views of memory, and loads from memory that products now read directly.
   SmallVector<Operation *> transposes;
   for (Choice &choice : choices)
     for (Value factor : {choice.dot.getLhs(), choice.dot.getRhs()}) {
@@ -423,7 +425,7 @@ struct SelectProducts : kiln::impl::SelectProductsPassBase<SelectProducts> {
       return;
     int64_t warps = kgpu::moduleNumber(module, kgpu::kNumWarpsAttrName, 4),
             ctas = kgpu::moduleNumber(module, kgpu::kClusterAttrName, 1);
-    // Threads of the kernels' own code are the module's; a role has its own.
+    // The kernel's own code runs on the module's threads; a role has its own.
     AlignmentAnalysis analysis(module);
     Selector common(target, analysis, warps, ctas);
     SmallVector<std::pair<Selector, std::optional<int64_t>>, 2> roles;

@@ -1,4 +1,4 @@
-// Choosing a layout for every node: heaviest class first, by cost.
+// Chooses a layout for every node: heaviest class first, by cost.
 #include "compiler/conversion/tile_to_kgpu/ClassCosts.h"
 #include "dialects/tile/TileOps.h"
 #include "llvm/ADT/MapVector.h"
@@ -8,13 +8,13 @@ using namespace kiln;
 using namespace kiln::assign;
 using layout::Layout;
 
-// Passes over the classes once all have a layout.
+// The most passes over the classes once all have a layout.
 static constexpr int kSweeps = 3;
-// Links score() looks over.
+// The number of links that score() looks across.
 static constexpr unsigned kLookahead = 8;
-// Classes it looks at for one choice; long chains of shapes stay affordable.
+// The most classes that it looks at for one choice, so that long chains of shape ops stay affordable.
 static constexpr unsigned kMostLooks = 2000;
-// Classes that carry() reaches.
+// The most classes that carry() reaches.
 static constexpr unsigned kMostReached = 16;
 
 namespace {
@@ -25,8 +25,8 @@ public:
   void run() {
     collect();
     fixFragments();
-    // The heaviest class first, then what hangs on it: a class is as urgent as its own accesses or as what comes over
-    // its links, which is never more than the smaller of the two tiles is worth.
+    // The heaviest class first, then those linked to it. A class is as urgent as its own accesses, or as what reaches
+    // it over its links, which never exceeds the weight of the smaller of the two tiles.
     for (size_t count = classes.size(); count > 0; --count) {
       Class *next = nullptr;
       for (auto &[leader, members] : classes)
@@ -37,7 +37,7 @@ public:
       for (unsigned index : next->links)
         influence(graph.links[index], next->urgency);
     }
-    // Again, now that every neighbour is known.
+    // Repeat now that every neighbour is known.
     bool changed = true;
     for (int sweep = 0; changed && sweep < kSweeps; ++sweep) {
       changed = false;
@@ -59,8 +59,9 @@ public:
   }
 
 private:
-  /// A class with an accumulator has its layout; of several the one that is used most. A factor decides where nothing
-  /// else in its class has wishes; accesses keep theirs, and the factor is converted at its product.
+  /// A class with an accumulator takes its layout; of several accumulators, that of the most used. An operand fragment
+  /// decides only where nothing else in its class has wishes; otherwise accesses keep theirs, and the operand is
+  /// converted at its product.
   void fixFragments() {
     for (auto &[leader, members] : classes) {
       const Node *first = nullptr;
@@ -108,8 +109,8 @@ private:
       classAt(node).urgency = std::max(classAt(node).urgency, passed);
   }
 
-  /// What a class costs in a layout, with its links. A neighbour without anchors is free to follow, and is judged by
-  /// what it then costs in turn; others stay as they are.
+  /// The cost of a class in a layout, links included. A neighbour without anchors may follow, and is then charged what
+  /// it costs in turn; others stay as they are.
   double score(Class &members, Ref layout, unsigned depth = 0) {
     double total = classCost(members, layout);
     members.visited = true;
@@ -125,7 +126,7 @@ private:
         best = toResult ? linkCost(index, layout, other.layout) : linkCost(index, other.layout, layout);
       if (!other.fixed && depth < kLookahead && looks < kMostLooks && best > 0 &&
           (other.weight == 0 || !other.layout)) {
-        // Following costs nothing on the link, but what it then costs elsewhere.
+        // If the neighbour follows, the link is free, but the neighbour may cost more elsewhere.
         Ref there = across(index, toResult, layout);
         double follows = 0;
         if (there && other.weight == 0)
@@ -145,12 +146,12 @@ private:
   // Decisions
   //===--------------------------------------------------------------------===//
 
-  /// True when the choice is another than before.
+  /// Returns true when the choice changed.
   bool assign(Class &members) {
     if (members.fixed)
       return false;
     llvm::SmallSetVector<Ref, 16> choices;
-    // What stands, then what follows from neighbours: they win ties.
+    // The current layout, then those that follow from neighbours: they win ties.
     Ref before = members.layout;
     auto consider = [&](Ref layout) {
       if (layout)
@@ -181,7 +182,7 @@ private:
     return chosen != before;
   }
 
-  /// What a class costs where all have a layout.
+  /// The cost of a class once all classes have a layout.
   double standing(const Class &members) {
     double total = classCost(members, members.layout);
     for (unsigned index : members.links)
@@ -189,9 +190,9 @@ private:
     return total;
   }
 
-  /// Carries a layout of a class over its links to classes that fare no worse in it, along which it costs least
-  /// first, and keeps as much of that as makes the whole cheaper. Between two accesses a conversion may stand that no
-  /// class is better off without alone: whichever gives way only moves it to the next link.
+  /// Carries a layout of a class over links to classes that cost no more in it, the cheapest step first, and keeps the
+  /// prefix of steps that makes the total cheapest. It resolves conversions between two accesses that no class can
+  /// remove alone: whichever gives way only moves the conversion to the next link.
   void carry(Class &start, Ref layout) {
     if (classCost(start, layout) > classCost(start, start.layout) || (start.fixed && layout != start.layout))
       return;
@@ -237,7 +238,7 @@ private:
           if (!follows)
             continue;
           for (Ref there : {follows, inRowOrder(follows)}) {
-            // Accesses stay as wide as they are: those were weighed one by one.
+            // Accesses keep their width: they were weighed one by one.
             if (classCost(other, there) > classCost(other, other.layout))
               continue;
             if (double change = changeOf(other, there); change < least) {
@@ -257,7 +258,7 @@ private:
       one->visited = false;
   }
 
-  /// The layout of each node of a class: the class's, unless it has to be another or an anchor is better off on its
+  /// The layout of each node of a class: the class's, unless a fragment demands another or an anchor is cheaper on its
   /// own.
   void settle(Class &members) {
     for (unsigned index : members.nodes) {
@@ -285,15 +286,15 @@ private:
     }
   }
 
-  /// One side of a shape op gives way where the two do not fit.
+  /// Changes one side of a shape op if the two do not match.
   void settleLink(unsigned index) {
     const Link &link = graph.links[index];
     Node &operand = graph.nodes[link.operand], &result = graph.nodes[link.result];
     Ref from = table.get(*operand.layout), to = table.get(*result.layout);
     Ref made = across(index, true, from), wanted = across(index, false, to);
     if (!wanted && !made) {
-      // Row by row both shapes are the same elements in the same order, where that is a layout at all. Where it is not,
-      // the op itself goes through shared memory.
+      // In row order both shapes hold the same elements in the same sequence, if that is a layout at all. If not, the
+      // op itself goes through shared memory.
       Ref flat = table.get(plainLayout(operand.group.type().getShape(), graph.threads));
       if (Ref fitting = across(index, true, flat)) {
         operand.layout = *flat;

@@ -1,4 +1,4 @@
-// The pass kiln-verify-layouts: each op against its rule.
+// The pass kiln-verify-layouts: checks each op against its rule.
 #include "compiler/analysis/LayoutRules.h"
 #include "compiler/conversion/tile_to_kgpu/TileToKgpu.h"
 #include "dialects/kgpu/KgpuOps.h"
@@ -87,7 +87,7 @@ private:
            result = layout::getLayout(cast<RankedTensorType>(to));
     if (rules::fits(op, operand, result))
       return success();
-    // A shape whose layouts have nothing in common is left to kiln-lower-exchanges.
+    // A reshape whose two layouts cannot match is left to kiln-lower-exchanges.
     bool open =
         isa<tile::ReshapeOp>(op) && !rules::operandFromResult(op, result) && !rules::resultFromOperand(op, operand);
     if (open)
