@@ -1,4 +1,4 @@
-// How one thread reads and writes a vector of neighbouring elements; see Access.h.
+// How one thread reads and writes a vector of contiguous elements; see Access.h.
 #include "compiler/conversion/kgpu_to_nvvm/Access.h"
 
 using namespace mlir;
@@ -10,12 +10,12 @@ using namespace kiln::nvvm;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The words of an access: what PTX moves.
+/// The words of an access, as PTX moves them.
 struct Words {
-  unsigned bits;  ///< of one in memory
+  unsigned bits;  ///< per word, in memory
   unsigned count; ///< 1, 2, 4 or 8
   const char *constraint;
-  Type type; ///< of one in a register
+  Type type; ///< of a word in a register
 
   Words(OpBuilder &b, const VectorAccess &access) {
     int64_t bytes = access.bytes();
@@ -100,14 +100,14 @@ static StringRef cacheSuffix(tile::CacheModifier cache) {
   return "";
 }
 
-/// ".cs", ".L1::evict_first.L2::cache_hint", …: what stands between the state space and the type.
+/// ".cs", ".L1::evict_first.L2::cache_hint", …: the part between the state space and the type.
 static std::string hintSuffix(const VectorAccess &access) {
   if (access.isVolatile)
     return "";
   std::string text = cacheSuffix(access.cache).str();
   if (access.evict == tile::Eviction::Normal)
     return text;
-  // A cache operator and a priority in L1 exclude each other.
+  // A cache operator and an L1 priority exclude each other.
   if (text.empty())
     text = access.evict == tile::Eviction::First ? ".L1::evict_first" : ".L1::evict_last";
   return text + ".L2::cache_hint";
@@ -153,7 +153,7 @@ Registers nvvm::loadVector(Lowering &lowering, const VectorAccess &access, Value
   std::string text = "ld";
   text += access.isVolatile ? ".volatile.global" : ".global";
   std::string hints = hintSuffix(access);
-  // The cache operator stands before .nc, priorities behind it.
+  // The cache operator precedes .nc; priorities follow it.
   bool operatorFirst = StringRef(hints).starts_with(".c");
   if (readOnly && operatorFirst)
     text += hints.substr(0, 3) + ".nc" + hints.substr(3);
@@ -175,7 +175,7 @@ Registers nvvm::loadVector(Lowering &lowering, const VectorAccess &access, Value
     text = "@$" + std::to_string(next) + " " + text;
     constraints += ",b";
     operands.push_back(mask);
-    // The registers keep what was in them where the mask is false.
+    // Where the mask is false, the registers keep their previous contents.
     Registers preset;
     if (others.empty())
       preset.assign(words.count, b.zero(words.type));

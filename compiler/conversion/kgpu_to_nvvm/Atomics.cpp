@@ -1,7 +1,7 @@
-// tile.atomic_rmw and tile.atomic_cas: each element once, by the thread that owns it. What the machine has an
-// instruction for is one predicated instruction (a reduction where nobody asks for the old value); the rest is a
-// compare-and-swap loop. Ordering comes from one fence before and one behind, with barriers, because an instance's
-// accesses are those of all its threads.
+// tile.atomic_rmw and tile.atomic_cas: each element once, by the thread that owns it. Where the machine has an
+// instruction, it is one predicated instruction (a reduction if nobody uses the old value); the rest is a
+// compare-and-swap loop. Order comes from one fence before and one after, with barriers, because the accesses of an
+// instance are those of all its threads.
 #include "compiler/conversion/kgpu_to_nvvm/Access.h"
 
 using namespace mlir;
@@ -21,7 +21,7 @@ static StringRef scopeName(tile::MemScope scope) {
   return "sys";
 }
 
-/// The operation and type of PTX, or std::nullopt where it has none.
+/// The operation and type in PTX; std::nullopt where PTX has none.
 static std::optional<std::string> nativeName(tile::RMWKind kind, Type element, const Target &target) {
   std::string bits = std::to_string(8 * memoryBytes(element));
   switch (kind) {
@@ -49,7 +49,7 @@ static std::optional<std::string> nativeName(tile::RMWKind kind, Type element, c
     return "xor.b" + bits;
   case tile::RMWKind::Xchg:
     return "exch.b" + bits;
-  case tile::RMWKind::FMax: // floats order as integers only within one sign, and never with NaNs among them
+  case tile::RMWKind::FMax: // floats compare like integers only within one sign, and never if there are NaNs
   case tile::RMWKind::FMin:
     return std::nullopt;
   }
@@ -83,7 +83,7 @@ static void orderAfter(Lowering &lowering, Operation *op, tile::MemScope scope, 
 // One element
 //===----------------------------------------------------------------------===//
 
-/// The letter of a register of this many bits.
+/// The constraint letter of a register of this many bits.
 static const char *constraintFor(unsigned bits) { return bits == 64 ? "l" : bits == 32 ? "r" : "h"; }
 
 /// One instruction; returns the old bits (zero where the predicate is false) if they are wanted.
@@ -94,7 +94,7 @@ static Value emitNative(Lowering &lowering, StringRef name, StringRef scope, Val
   std::string text, constraints;
   unsigned next = 0;
   SmallVector<Value> inputs{address};
-  // There is no red.exch: what nobody reads is still answered.
+  // There is no red.exch, so an exchange returns the old value even if nobody reads it.
   wanted |= name.starts_with("exch");
   text = (wanted ? "atom.relaxed." : "red.relaxed.") + scope.str() + ".global." + name.str() + " ";
   if (wanted) {
@@ -125,7 +125,7 @@ static Value emitNative(Lowering &lowering, StringRef name, StringRef scope, Val
   return {};
 }
 
-/// Swaps until nobody was in between; returns the old bits (zero where the predicate is false).
+/// Repeats the swap until no other thread came in between; returns the old bits (zero where the predicate is false).
 static Value emitLoop(Lowering &lowering, StringRef scope, Value address, Type element, Value predicate,
                       llvm::function_ref<Value(Value)> update) {
   CodeBuilder &b = lowering.b;
@@ -167,8 +167,8 @@ static Value emitLoop(Lowering &lowering, StringRef scope, Value address, Type e
 // All elements
 //===----------------------------------------------------------------------===//
 
-/// Calls `one(register, predicate)` for every element this thread owns and binds what it returns. Threads that repeat
-/// an element have zero there: kiln-lower-exchanges has said how the owner's result comes to them.
+/// Calls `one(register, predicate)` for every element that this thread owns and binds what it returns. Threads that
+/// replicate an element have zero there; kiln-lower-exchanges has arranged how they get the owner's result.
 static void forOwned(Lowering &lowering, Operation *op, Value pointers, Value mask, Value owner,
                      llvm::function_ref<Value(unsigned, Value)> one) {
   CodeBuilder &b = lowering.b;
@@ -189,14 +189,14 @@ static void forOwned(Lowering &lowering, Operation *op, Value pointers, Value ma
       results[reg] = b.fromBits(old, element);
   }
   for (unsigned reg = 0; reg < count; ++reg)
-    if (!wanted) // nobody reads it; the value still has to be there
+    if (!wanted) // nobody reads it, but the value has to exist
       results[reg] = reg ? results[0] : b.zero(element);
     else if (layout)
       results[reg] = results[ownerRegister(*layout, reg)];
   lowering.set(op->getResult(0), std::move(results));
 }
 
-/// How many elements one reduction may add where nobody asks for the old values.
+/// How many elements one reduction may add if nobody uses the old values.
 static VectorAccess packedAdds(Lowering &lowering, tile::AtomicRMWOp op, Value mask) {
   VectorAccess access;
   access.element = elementOf(op.getResult());
@@ -212,7 +212,7 @@ static VectorAccess packedAdds(Lowering &lowering, tile::AtomicRMWOp op, Value m
   return access;
 }
 
-/// One reduction of `access.count` elements, two or more.
+/// One reduction of `access.count` elements (two or more).
 static void emitPacked(Lowering &lowering, const VectorAccess &access, StringRef scope, Value address,
                        ArrayRef<Value> values, Value predicate) {
   Registers words = packWords(lowering, access, values);
@@ -285,7 +285,7 @@ static LogicalResult emitCAS(Lowering &lowering, tile::AtomicCASOp op) {
   std::string name = "cas.b" + std::to_string(8 * memoryBytes(element));
   StringRef scope = scopeName(op.getScope());
   orderBefore(lowering, op, op.getScope(), owner);
-  // PTX has no reduction that compares: the old value is always read.
+  // PTX has no compare-and-swap without a result, so the old value is always read.
   forOwned(lowering, op, op.getPtr(), Value(), owner, [&](unsigned reg, Value predicate) {
     return emitNative(lowering, name, scope, addresses[reg],
                       {lowering.b.toBits(compares[reg]), lowering.b.toBits(values[reg])}, predicate, true);

@@ -1,4 +1,4 @@
-// Barriers of the cta and of the cluster: all there are, emitted from what dialects/kgpu/BarrierUse.h says of an op.
+// Barriers of the cta and of the cluster, all of them: emitted from what dialects/kgpu/BarrierUse.h says of an op.
 #include "compiler/conversion/kgpu_to_nvvm/Mbarrier.h"
 #include "dialects/kgpu/KgpuOps.h"
 
@@ -8,7 +8,7 @@ using namespace kiln::nvvm;
 
 void Lowering::emitBarrier(const kgpu::BarrierUse &use) {
   if (!use.isCluster()) {
-    // A role has a barrier of its own threads, by number, and so has each of its groups.
+    // A role has a barrier for its own threads, identified by number, and so has each of its groups.
     bool ofGroup = use.scope == kgpu::Scope::Group;
     int64_t together = ofGroup ? 32 * place.warps() : place.threads();
     if (together == 32)
@@ -31,14 +31,14 @@ void Lowering::emitBarrier(const kgpu::BarrierUse &use) {
 
 void CodeBuilder::syncWarp() { intrinsic("llvm.nvvm.bar.warp.sync", Type(), {i32(-1)}); }
 
-/// The first one also says that the mbarriers are ready.
+/// The first arrival also publishes the initialised mbarriers.
 static LogicalResult emitArrive(Lowering &lowering, kgpu::ClusterArriveOp op) {
   if (op.getRelaxed())
     openMbarriers(lowering);
   return success();
 }
 
-/// These ops are nothing but their barrier.
+/// For ops that consist of their barrier alone.
 static LogicalResult emitNothing(Lowering &, Operation *) { return success(); }
 
 void nvvm::addBarriers(EmitTable &table) {

@@ -1,5 +1,5 @@
 // Channels: the ring and its barriers, cursors, and the waits and arrivals at a slot's two ends. A slot's full barrier
-// completes a phase when what was committed has come, its empty one when all readers have released it.
+// completes a phase when everything committed has arrived, its empty barrier when all readers have released the slot.
 #include "compiler/conversion/kgpu_to_nvvm/Channel.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -11,7 +11,7 @@ static constexpr auto kNoWrap = arith::IntegerOverflowFlags::nsw | arith::Intege
 
 kgpu::ChannelOp nvvm::channelOf(Value channel) { return channel.getDefiningOp<kgpu::ChannelOp>(); }
 
-/// Slots are released by the readers of all ctas, since the copies of each fill those of all.
+/// True if the readers of all ctas release a slot, because the copies of each cta fill the slots of all.
 static bool reachesCluster(Lowering &lowering, kgpu::ChannelOp channel) {
   return lowering.place.clusterSize() > 1 && channel.isMulticast();
 }
@@ -30,7 +30,7 @@ static LogicalResult emitChannel(Lowering &lowering, kgpu::ChannelOp op) {
   lowering.set(op, {b.offsetBy(lowering.shared.base(), int64_t(*offset))});
   if (!hasBarriers(op))
     return success();
-  // A barrier behind the last channel (BarrierUse.h) keeps everybody from using these before they are set up.
+  // A barrier after the last channel (BarrierUse.h) keeps all threads from using these before they are initialised.
   bool bytes = op.getCompletion() == kgpu::Completion::Bytes;
   int64_t arrivals = bytes ? 1 : int32_t(op.getFillers()), releases = op.getReleases(lowering.place.clusterSize());
   Value first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lowering.place.thread(), b.i32(0));
@@ -41,7 +41,7 @@ static LogicalResult emitChannel(Lowering &lowering, kgpu::ChannelOp op) {
     for (auto [distance, count] : {std::pair(kFull, arrivals), {kEmpty, releases}})
       b.ptx("mbarrier.init.shared::cta.b64 [$0], $1;", "r,r", {},
             {lowering.shared.address(int64_t(*offset) + op.getBarrierOffset(slot) + distance), b.i32(count)});
-  // Seen by the copy engine and by the cluster.
+  // Makes the initialisation visible to the copy engine and to the cluster.
   b.ptx("fence.mbarrier_init.release.cluster;", "", {}, {});
   return success();
 }
@@ -104,7 +104,7 @@ Value nvvm::inSlot(Lowering &lowering, Value address, Value cursor, int64_t stri
   return arith::AddIOp::create(b, address, distance);
 }
 
-/// The parts of a slot, as memory.
+/// The parts of a slot as memory.
 static Registers partsOf(Lowering &lowering, Value channel, Value cursor, ResultRange parts) {
   CodeBuilder &b = lowering.b;
   kgpu::ChannelOp ring = channelOf(channel);
@@ -122,12 +122,12 @@ static Registers partsOf(Lowering &lowering, Value channel, Value cursor, Result
 // Waiting and arriving
 //===----------------------------------------------------------------------===//
 
-/// Waits until the phase of that parity is over. All lanes ask: one more branch to spare the others costs more.
+/// Waits until the phase with that parity is complete. All lanes wait: a branch that spares the others costs more.
 ///
-/// Also where other ctas fill and release the slot no scope is named: `.acquire.cluster` throws away the L1, and
-/// `.release.cluster` waits until the whole GPU sees what the warp wrote, each time. Neither is about a slot. Copies
-/// bring their data with the bytes that they announce; and a warp that releases has written nothing there, its reads
-/// are over.
+/// No scope is named, even where other ctas fill and release the slot: `.acquire.cluster` would invalidate the L1, and
+/// `.release.cluster` would wait until the whole GPU sees what the warp wrote, each time. Neither is needed for a slot.
+/// Copies deliver their data together with the bytes that they announce; a warp that releases a slot has written
+/// nothing to it, and its reads are complete.
 static void waitFor(Lowering &lowering, Value barrier, Value parity) {
   lowering.b.ptx("{\n\t.reg .pred over;\n\tWAIT:\n\tmbarrier.try_wait.parity.shared::cta.b64 over, [$0], $1;\n\t"
                  "@!over bra WAIT;\n\t}",
@@ -141,7 +141,7 @@ template <typename Op> static LogicalResult giveParts(Lowering &lowering, Op op)
   return success();
 }
 
-/// The first round finds the phase before the first over: its parity is the other one.
+/// In the first round the preceding phase counts as complete, so the acquire waits for the opposite parity.
 static LogicalResult emitAcquire(Lowering &lowering, kgpu::AcquireOp op) {
   kgpu::ChannelOp channel = channelOf(op.getChannel());
   if (hasBarriers(channel)) {
@@ -151,7 +151,7 @@ static LogicalResult emitAcquire(Lowering &lowering, kgpu::AcquireOp op) {
   return giveParts(lowering, op);
 }
 
-/// Asks of every part that is received.
+/// True if the predicate holds for any part of the channel that is received.
 static bool anyReceived(kgpu::ChannelOp channel, llvm::function_ref<bool(Value)> asks) {
   return llvm::any_of(channel.getResult().getUsers(), [&](Operation *user) {
     auto receive = dyn_cast<kgpu::ReceiveOp>(user);
@@ -162,7 +162,7 @@ static bool anyReceived(kgpu::ChannelOp channel, llvm::function_ref<bool(Value)>
 static LogicalResult emitReceive(Lowering &lowering, kgpu::ReceiveOp op) {
   kgpu::ChannelOp channel = channelOf(op.getChannel());
   if (!hasBarriers(channel)) {
-    // Behind the barrier that follows (BarrierUse.h) there is what all threads have copied.
+    // After the barrier that follows (BarrierUse.h), what all threads have copied is visible.
     lowering.b.ptx("cp.async.wait_group " + std::to_string(int32_t(op.getPending())) + ";", "", {}, {});
     if (anyReceived(channel, kgpu::isReadAsynchronously))
       lowering.b.ptx("fence.proxy.async.shared::cta;", "", {}, {});
@@ -172,7 +172,7 @@ static LogicalResult emitReceive(Lowering &lowering, kgpu::ReceiveOp op) {
   return giveParts(lowering, op);
 }
 
-/// A fence stands between the stores to shared memory before `op` in its block and `op`.
+/// True if a fence separates `op` from the preceding stores to shared memory in its block.
 static bool isFenced(Operation *op) {
   for (Operation *before = op->getPrevNode(); before; before = before->getPrevNode()) {
     if (isa<kgpu::FenceAsyncOp>(before))
@@ -202,8 +202,8 @@ static LogicalResult emitCommit(Lowering &lowering, kgpu::CommitOp op) {
   return success();
 }
 
-/// Only instructions of the warp as a whole read what the channel brings, and each is waited for by the whole warp; so
-/// when one lane comes past, all have read.
+/// True if only warp-wide instructions read what the channel brings, each of which the whole warp waits for: then, once
+/// one lane gets here, all lanes have read.
 static bool isReadByWarps(kgpu::ChannelOp channel) {
   return !anyReceived(channel, [](Value part) {
     return llvm::any_of(kgpu::viewsOf(part), [](Value view) {
@@ -230,7 +230,7 @@ static LogicalResult emitRelease(Lowering &lowering, kgpu::ReleaseOp op) {
     b.ptx("@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", "r,b", {}, {empty, both(lowering.place.isLeader())});
     return success();
   }
-  // Lane i tells cta i, whose share of the slot comes to this cta too.
+  // Lane i arrives at cta i, which also sends a share of the slot to this cta.
   Value tells = lowering.place.atEntry([&]() -> Value {
     return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, lowering.place.lane(),
                                  b.i32(lowering.place.clusterSize()));

@@ -1,21 +1,21 @@
-// What the lowerings of channels and of copies share: where a slot and its barriers are.
+// What the lowerings of channels and of copies share: the addresses of slots and their barriers.
 #pragma once
 #include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
 #include "dialects/kgpu/KgpuOps.h"
 
 namespace kiln::nvvm {
 
-/// From a slot's barriers: the full one and the empty one.
+/// Offsets of the full and of the empty barrier from a slot's barriers.
 constexpr int64_t kFull = 0, kEmpty = 8;
 
 kgpu::ChannelOp channelOf(mlir::Value channel);
 /// The 32-bit address of the full or empty barrier of the cursor's slot.
 mlir::Value barrierOf(Lowering &lowering, mlir::Value channel, mlir::Value cursor, int64_t barrier);
-/// `address` in the cursor's slot, given that of the first and the bytes from one to the next.
+/// The address in the cursor's slot, given the `address` in the first slot and the bytes from one slot to the next.
 mlir::Value inSlot(Lowering &lowering, mlir::Value address, mlir::Value cursor, int64_t stride);
 
-/// Copy.cpp: where a thread's work in `region` ends. Copies to global memory read memory that goes away with the block,
-/// so they are over before the thread that issued them ends.
+/// In Copy.cpp. Emitted where a thread's work in `region` ends. Copies to global memory read shared memory, which goes
+/// away with the block, so they complete before the thread that issued them ends.
 void finishCopies(Lowering &lowering, mlir::Region &region);
 
 } // namespace kiln::nvvm

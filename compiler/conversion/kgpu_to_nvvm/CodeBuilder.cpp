@@ -72,7 +72,7 @@ Value CodeBuilder::toMemory(Value value, Type element) {
 }
 
 Value CodeBuilder::fromMemory(Value value, Type element) {
-  // Any byte but 0 is true, as on the CPU.
+  // Any byte other than 0 is true, as on the CPU.
   if (element.isInteger(1))
     return arith::CmpIOp::create(*this, arith::CmpIPredicate::ne, value, zero(value.getType()));
   Type type = registerType(element);

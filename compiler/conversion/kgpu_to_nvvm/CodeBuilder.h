@@ -1,5 +1,5 @@
-// The builder of one thread's code: constants, instructions by name, addresses, registers as bits and as they lie in
-// memory. It knows no kernel.
+// The builder of one thread's code: constants, instructions by name, addresses, conversions of registers to bits and to
+// their form in memory. It does not depend on the kernel.
 #pragma once
 #include "compiler/conversion/kgpu_to_nvvm/Values.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -29,9 +29,9 @@ public:
   /// clobbers memory.
   Registers ptx(llvm::StringRef text, llvm::StringRef constraints, llvm::ArrayRef<mlir::Type> results,
                 mlir::ValueRange operands, bool pure = false);
-  /// Holds ptxas: what stands before is issued before what stands behind.
+  /// Keeps ptxas from moving instructions: what precedes it is issued before what follows it.
   void hold();
-  /// Barrier.cpp: a barrier of the warp, so that one lane speaks for all. Orders nothing between warps.
+  /// In Barrier.cpp: a barrier of the warp, after which one lane may act for all. Orders nothing between warps.
   void syncWarp();
 
   //--- Registers
@@ -39,22 +39,22 @@ public:
   /// A register as an integer of its width in memory (i1: i8, pointer: i64) and back.
   mlir::Value toBits(mlir::Value value);
   mlir::Value fromBits(mlir::Value bits, mlir::Type registerType);
-  /// A register as it lies in memory (memoryType) and back.
+  /// A register to its form in memory (memoryType) and back.
   mlir::Value toMemory(mlir::Value value, mlir::Type element);
   mlir::Value fromMemory(mlir::Value value, mlir::Type element);
-  /// A register as it is in a vector on its way to memory (tile::memoryType) and back.
+  /// A register to its form in vectors that are loaded or stored (tile::memoryType) and back.
   mlir::Value toTransfer(mlir::Value value, mlir::Type element);
   mlir::Value fromTransfer(mlir::Value value, mlir::Type element);
 
   //--- Addresses
-  /// ptr + bytes (i32/i64 or a constant), inbounds of nothing.
+  /// ptr + bytes (i32, i64 or a constant), without inbounds.
   mlir::Value offsetBy(mlir::Value pointer, mlir::Value bytes);
   mlir::Value offsetBy(mlir::Value pointer, int64_t bytes);
-  /// The 32-bit address of memory.
+  /// The 32-bit address of a pointer to shared memory.
   mlir::Value addressOf(mlir::Value pointer);
 };
 
-/// The 32-bit word that a 16-bit register was unpacked from and which half it is; null if it came another way.
+/// The 32-bit word that a 16-bit register was unpacked from, and which half it is; null if it was made another way.
 std::pair<mlir::Value, unsigned> wordOf(mlir::Value value);
 
 } // namespace kiln::nvvm

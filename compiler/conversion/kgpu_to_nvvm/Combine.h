@@ -1,4 +1,4 @@
-// What reductions and scans share: tuples, the digits of an axis, and what is known of the combine region.
+// What reductions and scans share: tuples, the digits of an axis, and the combine region.
 #pragma once
 #include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
 
@@ -7,23 +7,23 @@ namespace kiln::nvvm {
 /// One element of every operand.
 using Tuple = Registers;
 
-/// One digit of a layout that steps along the axis.
+/// A digit of a layout that steps along the axis.
 struct AxisDigit {
   layout::Coord coord; ///< Reg or Lane
-  unsigned index;      ///< among the digits of `coord`
+  unsigned index;      ///< its number among the digits of `coord`
   int64_t radix;
   int64_t step; ///< along the axis
 };
 
-/// The register and lane digits along `axis`, from the fastest to the slowest. Nothing (reported by the caller) when
-/// one of them steps along another dimension too, or two by the same distance.
+/// The register and lane digits along `axis`, from the fastest to the slowest. std::nullopt (which the caller reports)
+/// if one of them steps along another dimension too, or two step by the same distance.
 std::optional<llvm::SmallVector<AxisDigit>> digitsAlong(const layout::Layout &layout, unsigned axis);
 
-/// The value of a register digit in register `reg`, and that register with the digit at `value`.
+/// The value of a register digit in register `reg`; and the register that differs from it in that digit alone.
 int64_t digitOf(const layout::Layout &layout, int64_t reg, unsigned digit);
 int64_t withDigit(const layout::Layout &layout, int64_t reg, unsigned digit, int64_t value);
 
-/// combine(a, b): a is of the earlier elements. Empty when an op of the region is unknown (reported).
+/// combine(a, b), where a is of the earlier elements. Empty if the region holds an unknown op (reported).
 Tuple combine(Lowering &lowering, mlir::Region &region, const Tuple &a, const Tuple &b);
 /// condition ? a : b.
 Tuple select(Lowering &lowering, mlir::Value condition, const Tuple &a, const Tuple &b);

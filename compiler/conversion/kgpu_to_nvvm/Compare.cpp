@@ -1,7 +1,7 @@
 // kgpu.compare: steps of a sorting network, between registers of a thread and between lanes.
 //
-// Which way round a run is ordered may hang on the thread. Then its keys are turned over first (all bits flipped, which
-// reverses their order) and turned back after the last stride, instead of choosing at every comparison.
+// The direction in which a run is sorted may depend on the thread. Then its keys are inverted first (flipping all bits
+// reverses their order) and inverted back after the last stride, instead of selecting at every comparison.
 #include "compiler/conversion/kgpu_to_nvvm/Combine.h"
 #include "compiler/conversion/kgpu_to_nvvm/Shuffle.h"
 #include "dialects/kgpu/KgpuOps.h"
@@ -90,7 +90,7 @@ void Comparing::run() {
   }
   if (mask)
     turnOver(mask);
-  auto digits = digitsAlong(layout, axis); // there are: compare_c3
+  auto digits = digitsAlong(layout, axis); // they exist: compare_c3
   for (int64_t stride = int32_t(op.getFrom()); stride >= int32_t(op.getTo()); stride /= 2)
     for (const AxisDigit &digit : *digits)
       if (digit.step == stride)

@@ -1,4 +1,4 @@
-// for, if and while: what they carry becomes one scalar per register. Registers that nothing reads disappear in LLVM.
+// for, if and while: what they carry becomes one scalar per register. LLVM removes registers that nothing reads.
 #include "compiler/conversion/kgpu_to_nvvm/Words.h"
 #include "dialects/kgpu/KgpuOps.h"
 
@@ -20,7 +20,7 @@ static SmallVector<Type> typesOf(Lowering &lowering, TypeRange types) {
   return list;
 }
 
-/// Gives each of `values` its share of `scalars`, in order.
+/// Binds each of `values` to its scalars, in order.
 static void share(Lowering &lowering, ValueRange values, ValueRange scalars) {
   unsigned next = 0;
   for (Value value : values) {
@@ -35,7 +35,7 @@ static void eraseTerminator(Block *block) {
     block->back().erase();
 }
 
-/// The loop ends with products under way that the value is the sum of.
+/// True if the value is an accumulator whose products are still in flight where the loop ends.
 static bool isInFlight(Value value) {
   if (auto wait = value.getDefiningOp<kgpu::MmaWaitOp>())
     return int32_t(wait.getPending()) > 0;
@@ -44,7 +44,7 @@ static bool isInFlight(Value value) {
   return isa_and_nonnull<kgpu::WarpgroupMmaOp>(value.getDefiningOp());
 }
 
-/// A product reads the value from registers, and nothing else reads it.
+/// True if a product reads the value from registers, and nothing else reads it.
 static bool isFactor(BlockArgument value) {
   return !value.use_empty() && llvm::all_of(value.getUses(), [](OpOperand &use) {
     auto product = dyn_cast<kgpu::WarpgroupMmaOp>(use.getOwner());
@@ -52,8 +52,8 @@ static bool isFactor(BlockArgument value) {
   });
 }
 
-/// A loop carries elements of 16 bits as the words that products have them in, where it ends with them in flight, since
-/// taking those apart and putting them together again would be reading them; and where products alone read them.
+/// A loop carries elements of 16 bits packed in words, as products use them, if they are in flight at its end
+/// (unpacking and repacking them would read them), or if only products read them.
 static bool isCarriedInWords(scf::ForOp op, unsigned index) {
   Value yielded = op.getYieldedValues()[index];
   return isa<RankedTensorType>(yielded.getType()) && elementOf(yielded).isIntOrFloat() &&
@@ -61,7 +61,7 @@ static bool isCarriedInWords(scf::ForOp op, unsigned index) {
          (isInFlight(yielded) || isFactor(op.getRegionIterArg(index)));
 }
 
-/// Registers as a loop carries them.
+/// The registers of values that a loop carries, as it carries them.
 static Registers allCarried(Lowering &lowering, scf::ForOp op, ValueRange values) {
   Registers list;
   for (auto [index, value] : llvm::enumerate(values)) {
@@ -71,7 +71,7 @@ static Registers allCarried(Lowering &lowering, scf::ForOp op, ValueRange values
   return list;
 }
 
-/// Gives each of `values` its share of `scalars`, which a loop carries.
+/// Binds each of `values`, which a loop carries, to its scalars.
 static void shareCarried(Lowering &lowering, scf::ForOp op, ValueRange values, ValueRange scalars) {
   unsigned next = 0;
   for (auto [index, value] : llvm::enumerate(values)) {
@@ -83,7 +83,7 @@ static void shareCarried(Lowering &lowering, scf::ForOp op, ValueRange values, V
   }
 }
 
-/// The loop itself; its results are set. Fails where something in it cannot be emitted.
+/// Emits the loop itself and sets its results. Fails if something in it cannot be emitted.
 static LogicalResult makeFor(Lowering &lowering, scf::ForOp op) {
   CodeBuilder &b = lowering.b;
   Registers inits = allCarried(lowering, op, op.getInitArgs());
@@ -109,8 +109,8 @@ static LogicalResult emitFor(Lowering &lowering, scf::ForOp op) {
   CodeBuilder &b = lowering.b;
   if (llvm::none_of(op.getYieldedValues(), isInFlight))
     return makeFor(lowering, op);
-  // ptxas runs products one by one where their registers may also come from elsewhere before the wait: around the loop,
-  // if it has no iteration. So that way joins behind a wait of the loop's own.
+  // ptxas serialises products if their registers may come from elsewhere before the wait, here: if the loop may be
+  // skipped. So the loop gets a branch around it, and a wait of its own before the two paths join.
   auto order = op.getUnsignedCmp() ? arith::CmpIPredicate::ult : arith::CmpIPredicate::slt;
   Value runs =
       arith::CmpIOp::create(b, order, lowering.scalar(op.getLowerBound()), lowering.scalar(op.getUpperBound()));

@@ -1,5 +1,5 @@
-// kgpu.convert inside a warp: nothing, moved registers, transposed matrices or shuffles. What has to go through shared
-// memory was made so by kiln-lower-exchanges.
+// kgpu.convert inside a warp: no code, register moves, transposes of matrices or shuffles. kiln-lower-exchanges has
+// already turned conversions that need shared memory into stores and loads.
 #include "compiler/conversion/kgpu_to_nvvm/Shuffle.h"
 #include "compiler/conversion/kgpu_to_nvvm/Words.h"
 #include "dialects/kgpu/KgpuOps.h"
@@ -11,7 +11,7 @@ using layout::ConversionKind;
 using layout::Coord;
 using layout::Layout;
 
-/// The lane each lane reads from, before a step's XOR.
+/// The lane that each lane reads from, before a step's XOR.
 static Value sourceLane(Lowering &lowering, const layout::Conversion &plan) {
   CodeBuilder &b = lowering.b;
   Value source;
@@ -24,19 +24,19 @@ static Value sourceLane(Lowering &lowering, const layout::Conversion &plan) {
 }
 
 namespace {
-/// Two registers of a warp as a matrix of 8 x 8 numbers of 16 bits (lane 4 i + j has columns 2 j and 2 j + 1 of row i),
-/// and two that hold its transpose.
+/// Two registers of a warp, seen as an 8 x 8 matrix of 16-bit elements (lane 4 i + j holds columns 2 j and 2 j + 1 of
+/// row i), and the two registers that hold its transpose.
 struct Transposed {
   std::array<int64_t, 2> from, to;
 };
 } // namespace
 
-/// The element that a register of a lane holds, of the first warp.
+/// The element in a register of a lane of the first warp.
 static layout::Index elementAt(const Layout &layout, int64_t lane, int64_t reg) {
   return layout.combine(layout.at(Coord::Lane, lane), layout.at(Coord::Reg, reg));
 }
 
-/// The first register of a lane that holds an element; std::nullopt if none does.
+/// The first register of a lane that holds the element; std::nullopt if none does.
 static std::optional<int64_t> registerOf(const Layout &layout, int64_t lane, const layout::Index &element) {
   for (int64_t reg = 0; reg < layout.registers(); ++reg)
     if (elementAt(layout, lane, reg) == element)
@@ -44,7 +44,7 @@ static std::optional<int64_t> registerOf(const Layout &layout, int64_t lane, con
   return std::nullopt;
 }
 
-/// A conversion as transposes of matrices, if it is nothing else.
+/// The conversion as transposes of matrices, if it consists of those alone.
 static std::optional<SmallVector<Transposed>> findTransposes(const Layout &from, const Layout &to) {
   for (Coord coord : {Coord::Warp, Coord::Group, Coord::Cta})
     if (from.digits(coord) != to.digits(coord))
@@ -56,7 +56,7 @@ static std::optional<SmallVector<Transposed>> findTransposes(const Layout &from,
   for (int64_t reg = 0; reg < to.registers(); ++reg) {
     if (done[reg])
       continue;
-    // Column 0 of a matrix is a row of its transpose: lane 4 i has row i of both.
+    // Column 0 of a matrix is row 0 of its transpose: lane 4 i holds the start of row i of both.
     auto even = registerOf(from, 0, elementAt(to, 0, reg)), odd = registerOf(from, 0, elementAt(to, 4, reg));
     auto next = even ? registerOf(to, 0, elementAt(from, 4, *even)) : std::nullopt;
     if (!even || !odd || !next || *next == reg || done[*next])
@@ -79,7 +79,7 @@ static Registers transpose(Lowering &lowering, ArrayRef<Transposed> pairs, Array
   for (const Transposed &pair : pairs) {
     Type element = values[pair.from[0]].getType();
     Registers words = packWords(lowering, {values[pair.from[0]], values[pair.from[1]]});
-    // All lanes take part: control flow of a kernel is uniform.
+    // All lanes take part: a kernel's control flow is uniform.
     words = lowering.b.ptx("movmatrix.sync.aligned.m8n8.trans.b16 $0, $1;", "=r,r", {lowering.b.getI32Type()}, words,
                            /*pure=*/true);
     for (auto [reg, value] : llvm::zip(pair.to, unpackWords(lowering, words, element)))
@@ -116,7 +116,7 @@ static LogicalResult emitConvert(Lowering &lowering, kgpu::ConvertOp op) {
       return success();
     }
   Registers source(from), given(plan.steps.size());
-  // Steps of one distance go together: narrow values share words.
+  // Steps of one distance are shuffled together: narrow values share words.
   bool sameLane = plan.laneMapIsIdentity();
   llvm::MapVector<int64_t, SmallVector<unsigned>> byDistance;
   Registers sent;

@@ -1,5 +1,4 @@
-// Which element of a tile a register of this thread holds: what lane, warp, group and cta owe is computed once at the
-// kernel's entry; what the register adds is a constant.
+// Which element of a tile a register of this thread holds; see Coordinates.h.
 #include "compiler/conversion/kgpu_to_nvvm/Coordinates.h"
 
 using namespace mlir;
@@ -45,7 +44,7 @@ Value Coordinates::digitsValue(const Layout &layout, Coord coord, llvm::function
       ++i;
       continue;
     }
-    // A run of bits that move together: one shift and one mask.
+    // A run of bits that move together takes one shift and one mask.
     unsigned count = 1;
     if (llvm::isPowerOf2_64(step))
       while (i + count < digits.size() && digits[i + count].radix == 2 && basis(i + count) == step << count)
@@ -81,7 +80,7 @@ Coordinates::Part &Coordinates::partOf(const Layout &layout) {
   return *bucket.back();
 }
 
-/// Bits below the power of two of `dim` that the digits of `coord` may set.
+/// The bits, below the power of two of `dim`, that the digits of `coord` may set.
 static int64_t bitsAlong(const Layout &layout, Coord coord, unsigned dim) {
   int64_t bits = 0;
   for (const layout::Digit &digit : layout.digits(coord))
@@ -105,7 +104,7 @@ Value Coordinates::threadPart(const Layout &layout, unsigned dim) {
     Value sum, odd;
     int64_t taken = 0;
     for (Coord coord : kPlaces) {
-      // Odd digits are added last: what is below them is XORed.
+      // Odd digits are added last, since what is below them is XORed.
       Value low = digitsValue(layout, coord, [&](unsigned i) {
         const layout::Digit &digit = layout.digits(coord)[i];
         return digit.radix == 2 ? digit.basis[dim] : 0;
@@ -128,7 +127,7 @@ Value Coordinates::threadPart(const Layout &layout, unsigned dim) {
       return arith::AddIOp::create(b, sum, odd, kNoWrap);
     return sum ? sum : odd;
   });
-  // atEntry may have grown the table of parts: look again.
+  // atEntry may have grown the table of parts, so look it up again.
   Part &again = partOf(layout);
   again.known[dim] = true;
   return again.dims[dim] = value;
@@ -180,7 +179,7 @@ Value Coordinates::isOwner(const Layout &layout) {
     for (Coord coord : kPlaces) {
       uint64_t owned = layout.ownerMask(coord);
       ArrayRef<layout::Digit> digits = layout.digits(coord);
-      // Of each digit that must be zero, and of what lies beyond the layout's digits.
+      // The digits that must be zero, and what lies beyond the layout's digits.
       int64_t bits = 0, stride = 1;
       SmallVector<Value> zeros;
       for (unsigned i = 0; i < digits.size(); ++i) {

@@ -1,5 +1,5 @@
-// Copies by the copy engine: boxes of mapped arrays into slots of channels and from shared memory to global memory, and
-// the fences and waits that go with them. One thread issues them.
+// Copies by the copy engine: boxes of mapped arrays into slots of channels, and from shared memory to global memory,
+// with their fences and waits. One thread issues them.
 #include "compiler/conversion/kgpu_to_nvvm/Channel.h"
 #include "dialects/layout/Constructors.h"
 
@@ -9,19 +9,19 @@ using namespace kiln::nvvm;
 using layout::Coord;
 
 namespace {
-/// What one cta copies: boxes one behind the other, and how position and place move on from cta to cta.
+/// What one cta copies: a sequence of boxes, and how their positions and addresses change from cta to cta.
 struct CtaBoxes {
   kgpu::BoxPlan plan;
-  int64_t pieces = 1;            ///< ctas that send a part of the memory to all
-  unsigned dim = 0;              ///< along which
-  int64_t distance = 0;          ///< elements along it from one cta's first box to the next one's
+  int64_t pieces = 1;            ///< ctas that each send a part of the memory to all
+  unsigned dim = 0;              ///< the dimension that is cut
+  int64_t distance = 0;          ///< elements along it from one cta's first box to the next cta's
   int64_t placeDistance = 0;     ///< the same in bytes of shared memory
-  SmallVector<unsigned, 4> mine; ///< boxes of cta 0, by number, in the order in which they are asked for
+  SmallVector<unsigned, 4> mine; ///< numbers of the boxes of cta 0, in the order in which they are issued
   bool onlyFirst = false;        ///< cta 0 sends everything
 };
 } // namespace
 
-/// Ctas among which `memory` is the same.
+/// The number of ctas that hold the same contents of `memory`.
 static int64_t replicasOf(kgpu::MemType memory) {
   int64_t count = 1;
   for (const layout::Digit &digit : kgpu::layoutOf(memory).digits(Coord::Cta))
@@ -29,7 +29,7 @@ static int64_t replicasOf(kgpu::MemType memory) {
   return count;
 }
 
-/// `map`: what says how many rows a box has.
+/// `map` determines how many rows a box has.
 static FailureOr<CtaBoxes> boxesOf(Operation *op, Value map, kgpu::MemType memory, bool sharesPieces) {
   CtaBoxes boxes;
   int64_t replicas = replicasOf(memory);
@@ -55,7 +55,7 @@ static FailureOr<CtaBoxes> boxesOf(Operation *op, Value map, kgpu::MemType memor
     boxes.dim = *held->split;
     boxes.distance = held->piece.shape()[boxes.dim];
   }
-  // Boxes of fewer rows than there might be: all that is next to each other in an array's rows, then the next rows.
+  // If boxes have fewer rows than they could: first all boxes of the same rows of the array, then the next rows.
   auto order = [&] {
     if (inRuns)
       llvm::stable_sort(boxes.mine, [&](unsigned a, unsigned b) {
@@ -65,7 +65,7 @@ static FailureOr<CtaBoxes> boxesOf(Operation *op, Value map, kgpu::MemType memor
   };
   unsigned count = boxes.plan.starts.size();
   if (boxes.pieces > 1 && memory.getRank() > 1) {
-    // Of each panel the first ctas have the first rows.
+    // In each panel, the first ctas have the first rows.
     int64_t rowsOfCta = held->piece.shape()[0] / boxes.pieces;
     for (unsigned box = 0; box < count; ++box)
       if (boxes.plan.starts[box][0] < rowsOfCta)
@@ -80,12 +80,12 @@ static FailureOr<CtaBoxes> boxesOf(Operation *op, Value map, kgpu::MemType memor
   return order();
 }
 
-/// value + constant, or less.
+/// value + constant; the value itself if the constant is zero.
 static Value plus(Lowering &lowering, Value value, int64_t constant) {
   return constant == 0 ? value : arith::AddIOp::create(lowering.b, value, lowering.b.i32(constant)).getResult();
 }
 
-/// cta() * distance; null for nothing.
+/// cta() * distance; null if that is zero.
 static Value ofCta(Lowering &lowering, int64_t distance) {
   if (distance == 0)
     return {};
@@ -93,7 +93,7 @@ static Value ofCta(Lowering &lowering, int64_t distance) {
       [&]() -> Value { return arith::MulIOp::create(lowering.b, lowering.place.cta(), lowering.b.i32(distance)); });
 }
 
-/// group() * distance; null for nothing.
+/// group() * distance; null if that is zero.
 static Value ofGroup(Lowering &lowering, int64_t distance) {
   if (distance == 0)
     return {};
@@ -101,12 +101,13 @@ static Value ofGroup(Lowering &lowering, int64_t distance) {
       [&]() -> Value { return arith::MulIOp::create(lowering.b, lowering.place.group(), lowering.b.i32(distance)); });
 }
 
-/// Position of box `box` of this cta, first dimension first; of this group's boxes, `rows` of the matrix each.
+/// The position of box `box` of this cta, first dimension first. With `rows`: of this group's box, each group having
+/// that many rows of the matrix.
 static SmallVector<Value> positionOf(Lowering &lowering, const CtaBoxes &boxes, unsigned box, ValueRange offsets,
                                      int64_t rows = 0) {
   SmallVector<Value> position;
   Value moved = ofCta(lowering, boxes.distance), movedByGroup = ofGroup(lowering, rows);
-  // The box has one element along dimensions in front that the memory has not.
+  // Along leading dimensions that the memory lacks, the box has one element.
   size_t single = offsets.size() - boxes.plan.box.size();
   for (auto [i, offset] : llvm::enumerate(offsets)) {
     Value at = lowering.scalar(offset);
@@ -122,7 +123,7 @@ static SmallVector<Value> positionOf(Lowering &lowering, const CtaBoxes &boxes, 
   return position;
 }
 
-/// The thread that issues the copies, of the cta that does: one of the team, or one of each group.
+/// True in the thread that issues the copies, in the cta that does: one thread of the team, or one of each group.
 static Value issuerOf(Lowering &lowering, const CtaBoxes &boxes, bool byGroup = false) {
   Value issuer = byGroup ? lowering.place.isIssuerOfGroup() : lowering.place.isIssuer();
   if (!boxes.onlyFirst)
@@ -134,7 +135,7 @@ static Value issuerOf(Lowering &lowering, const CtaBoxes &boxes, bool byGroup = 
 }
 
 namespace {
-/// The text and operands of one copy, put together in order.
+/// The text and operands of one copy, assembled in order.
 struct Copy {
   std::string text, constraints;
   SmallVector<Value> operands;
@@ -177,7 +178,7 @@ static LogicalResult emitCopyIn(Lowering &lowering, kgpu::CopyInOp op) {
                 "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes";
     std::string tail = " [" + place + "], " + from + ", [" + barrier + "]";
     if (multicast) {
-      // To the same place in every cta, and to the barrier there.
+      // Multicast to the same address in every cta, and to the barrier there.
       Value all = arith::ConstantOp::create(b, b.getI16IntegerAttr(int16_t((1 << lowering.place.clusterSize()) - 1)));
       copy.text += ".multicast::cluster";
       tail += ", " + copy.operand("h", all);
@@ -208,7 +209,7 @@ static LogicalResult emitPrefetch(Lowering &lowering, kgpu::PrefetchOp op) {
   return success();
 }
 
-/// How the copy engine spells it.
+/// The copy engine's name for the reduction.
 static StringRef reductionOf(tile::RMWKind kind) {
   switch (kind) {
   case tile::RMWKind::Add:
@@ -230,7 +231,7 @@ static LogicalResult emitCopyOut(Lowering &lowering, kgpu::CopyOutOp op) {
   Value memory = lowering.b.addressOf(lowering.scalar(op.getMem()));
   Value issuer = issuerOf(lowering, *boxes, op.getByGroup());
   int64_t rows = op.rowsOfGroup();
-  if (rows) { // the first group's; the others' are as far behind in each panel
+  if (rows) { // keep the first group's boxes; the others' are at a fixed distance from them in each panel
     llvm::erase_if(boxes->mine, [&](unsigned box) { return boxes->plan.starts[box].front() >= rows; });
     if (Value behind = ofGroup(lowering, rows / boxes->plan.box.front() * boxes->plan.boxBytes))
       memory = arith::AddIOp::create(lowering.b, memory, behind);
@@ -240,8 +241,8 @@ static LogicalResult emitCopyOut(Lowering &lowering, kgpu::CopyOutOp op) {
     Copy copy;
     std::string to = copy.box(lowering.scalar(op.getMap()), position);
     std::string place = copy.operand("r", plus(lowering, memory, int64_t(box) * boxes->plan.boxBytes));
-    // A box before the array writes nothing, and an H200 ends the launch with an illegal instruction where it is asked
-    // to. Schedules see to it that none begins before the array and reaches into it.
+    // A box that starts before the array is skipped: an H200 aborts the launch with an illegal instruction when asked
+    // to write one. Schedules ensure that no such box reaches into the array, so nothing is lost.
     Value sign = position.front();
     for (Value at : llvm::drop_begin(position))
       sign = arith::OrIOp::create(lowering.b, sign, at);
@@ -257,7 +258,7 @@ static LogicalResult emitCopyOut(Lowering &lowering, kgpu::CopyOutOp op) {
   return success();
 }
 
-/// Threads that issued nothing have nothing to wait for.
+/// Threads that issued nothing do not wait.
 static LogicalResult emitCopyOutWait(Lowering &lowering, kgpu::CopyOutWaitOp op) {
   lowering.b.ptx("cp.async.bulk.wait_group" + std::string(op.getRead() ? ".read " : " ") +
                      std::to_string(int32_t(op.getPending())) + ";",
@@ -271,16 +272,16 @@ static LogicalResult emitFenceAsync(Lowering &lowering, kgpu::FenceAsyncOp) {
 }
 
 void nvvm::finishCopies(Lowering &lowering, Region &region) {
-  // Where the kernel ends, memory has to stay until it has been read; the writes are over before the grid is. Otherwise
-  // what comes behind may be about what is written.
+  // Where the kernel ends, shared memory has to stay until it has been read; the writes complete before the grid does.
+  // Elsewhere the writes have to complete, since what follows may depend on them.
   Operation *around = region.getParentOp();
   bool isLast = !isa<kgpu::RolesOp>(around) || isa<func::ReturnOp>(around->getNextNode());
   auto last = dyn_cast_or_null<kgpu::CopyOutWaitOp>(region.front().getTerminator()->getPrevNode());
   if (last && (isLast || !last.getRead()) && int32_t(last.getPending()) == 0)
-    return; // said already
+    return; // there is such a wait already
   auto copies = [](Operation *op) {
     if (isa<kgpu::RolesOp>(op))
-      return WalkResult::skip(); // each at its own end
+      return WalkResult::skip(); // each role waits at its own end
     return isa<kgpu::CopyOutOp>(op) ? WalkResult::interrupt() : WalkResult::advance();
   };
   if (region.walk<WalkOrder::PreOrder>(copies).wasInterrupted())

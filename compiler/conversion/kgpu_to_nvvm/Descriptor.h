@@ -1,4 +1,4 @@
-// Where the elements of a block of a described array lie, and which of them are inside of it, register by register.
+// Where the elements of a block of a described array lie, and which of them are inside the array, register by register.
 #pragma once
 #include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
 #include "mlir/IR/Matchers.h"
@@ -6,10 +6,10 @@
 
 namespace kiln::nvvm {
 
-/// All make_desc ops a descriptor may come from; false when one is not known.
+/// Collects all make_desc ops that a descriptor may come from; returns false if one is not known.
 bool collectOrigins(mlir::Value desc, llvm::SmallVectorImpl<tile::MakeDescOp> &origins);
 
-/// What a block access is made of.
+/// The operands and the layout of an access to a block.
 struct BlockAccess {
   mlir::Value desc;
   mlir::ValueRange offsets;
@@ -32,8 +32,8 @@ public:
     }
   }
 
-  /// The widest access along a dimension of stride 1 that alignment and bounds keep whole; `mayEnd`: that the array may
-  /// end within.
+  /// The widest access along a dimension of stride 1 that alignment allows and that bounds do not cut; with `mayEnd`,
+  /// the array may end inside it.
   int64_t width(bool mayEnd = false) {
     llvm::SmallVector<tile::MakeDescOp> origins;
     if (!collectOrigins(block.desc, origins) || origins.empty())
@@ -68,7 +68,8 @@ public:
   }
 
   mlir::Value address(int64_t reg) {
-    // What threads and offsets owe is one sum for all registers; a register adds a constant times a stride.
+    // The parts due to the thread and the offsets are one sum for all registers; a register adds a constant times a
+    // stride.
     std::vector<void *> key;
     llvm::SmallVector<std::pair<mlir::Value, int64_t>> coordinates;
     for (unsigned dim = 0; dim < rank; ++dim) {
@@ -96,7 +97,7 @@ public:
     return address;
   }
 
-  /// Null where every element is inside.
+  /// The predicate of a register; null if all elements are inside.
   mlir::Value mask(int64_t reg) {
     mlir::Value all;
     for (unsigned dim = 0; dim < rank; ++dim) {
@@ -106,7 +107,7 @@ public:
       mlir::Value &inside = insides[{dim, {thread.getAsOpaquePointer(), constant}}];
       if (!inside) {
         mlir::Value place = positionOf(dim, thread, constant);
-        // As unsigned numbers, negative positions are beyond every extent.
+        // Compared as unsigned numbers, negative positions are beyond every extent.
         inside = mlir::arith::CmpIOp::create(b, mlir::arith::CmpIPredicate::ult, place, parts[1 + dim]);
       }
       all = all ? mlir::arith::AndIOp::create(b, all, inside).getResult() : inside;
@@ -114,8 +115,8 @@ public:
     return all;
   }
 
-  /// i32: how many of the `count` elements from the register's on along `dim` are inside, where the first one is; null
-  /// where that is all of them.
+  /// i32: how many of `count` elements along `dim`, starting at the register's, are inside, provided that the first one
+  /// is; null if always all of them.
   mlir::Value inside(int64_t reg, unsigned dim, int64_t count) {
     llvm::SmallVector<tile::MakeDescOp> origins;
     bool known = collectOrigins(block.desc, origins) && !origins.empty();

@@ -1,4 +1,4 @@
-// What a thread says to the host; see DeviceLog.h.
+// What a thread reports to the host; see DeviceLog.h.
 #include "compiler/conversion/kgpu_to_nvvm/DeviceLog.h"
 #include "compiler/analysis/KernelInterface.h"
 #include "dialects/tile/TileOps.h"
@@ -30,7 +30,7 @@ Value DeviceLog::address(int64_t offset) {
   return b.offsetBy(pointer, offset);
 }
 
-/// A number of the stack that LLVM turns into a register, zero at the entry.
+/// A cell on the stack, zero at the entry, that LLVM turns into a register.
 static Value makeCell(CodeBuilder &b, Place &place, Value &slot, Type type) {
   int64_t bytes = memoryBytes(type);
   return place.once(slot, [&]() -> Value {
@@ -48,7 +48,7 @@ Value DeviceLog::nextSequence() {
   return sequence;
 }
 
-/// 1 once an assertion of this thread has failed.
+/// Holds 1 once an assertion of this thread has failed.
 Value DeviceLog::failureCell() { return makeCell(b, place, cell, b.getI8Type()); }
 
 void DeviceLog::recordFailure(bool ofAll) {

@@ -1,5 +1,5 @@
-// What a thread says to the host, in the KilnDeviceLog of the launch (runtime/launch/Abi.h says what it means), and
-// what becomes of a thread whose assertion has failed.
+// What a thread reports to the host, in the launch's KilnDeviceLog (runtime/launch/Abi.h describes it), and what a
+// thread does after its assertion has failed.
 #pragma once
 #include "compiler/conversion/kgpu_to_nvvm/Place.h"
 
@@ -9,7 +9,7 @@ class DeviceLog {
 public:
   DeviceLog(mlir::func::FuncOp kernel, CodeBuilder &b, Place &place);
 
-  /// Some op of the kernel prints or asserts.
+  /// True if some op of the kernel prints or asserts.
   bool isNeeded() const { return needed; }
   /// The parameter that holds the log's address (i64).
   void setParameter(mlir::Value parameter) { hooks = parameter; }
@@ -18,13 +18,13 @@ public:
   /// Index of the site of a print or assert.
   int64_t siteOf(mlir::Operation *op);
   llvm::ArrayRef<mlir::Attribute> sites() const { return described; }
-  /// How many prints this instance has executed (i32); one more from here on.
+  /// The number of prints that this instance has executed so far (i32); increments it.
   mlir::Value nextSequence();
 
-  /// An assertion failed in this thread; of a scalar: in all threads of the program.
+  /// An assertion failed in this thread; with `ofAll`, an assertion on a scalar: in all threads of the program.
   void recordFailure(bool ofAll);
-  /// `mask` (or null: always) where no assertion of this thread has failed yet. Tiles of global memory are accessed
-  /// under it: what a thread goes on with after a failure may be an address out of bounds.
+  /// `mask` (null: always) restricted to threads in which no assertion has failed. Accesses to tiles of global memory
+  /// use it: after a failure, the addresses that a thread continues with may be out of bounds.
   mlir::Value unlessFailed(mlir::Value mask);
 
 private:
@@ -37,12 +37,12 @@ private:
   llvm::DenseMap<mlir::Operation *, int64_t> siteIds;
   llvm::SmallVector<mlir::Attribute> described;
   bool needed = false;
-  bool failuresEnd = true; ///< nobody waits for what a program has still to do
-                           ///< when an assertion of it fails
-  bool mayGoOn = false;    ///< a thread may go on after an assertion that failed
-  mlir::Value cell;        ///< where it is kept that one has
+  bool failuresEnd = true; ///< a program may end when its assertion fails,
+                           ///< because nobody waits for the rest of its work
+  bool mayGoOn = false;    ///< a thread may continue after a failed assertion
+  mlir::Value cell;        ///< the flag that one has failed
   struct Held {
-    mlir::Value printCount; ///< where the number of prints executed so far is kept
+    mlir::Value printCount; ///< the cell that counts the prints executed so far
   };
   PerTeam<Held, /*shared=*/false> held;
 };

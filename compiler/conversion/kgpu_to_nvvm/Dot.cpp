@@ -1,6 +1,6 @@
 // kgpu.dot: a loop over K. At each k a thread reads the rows of the left and the columns of the right input that its
-// accumulators need, in the widest vectors the layout gives, and multiplies each with each. Sums of f16 are kept in f32
-// until the loop ends: rounding each product would lose what a tensor core keeps.
+// accumulators need, in the widest vectors that the layout allows, and multiplies each row with each column. Sums of
+// f16 are kept in f32 until the loop ends: rounding each product would lose precision that a tensor core keeps.
 #include "compiler/conversion/kgpu_to_nvvm/SharedMemory.h"
 #include "dialects/kgpu/KgpuOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -11,11 +11,11 @@ using namespace kiln::nvvm;
 using layout::Coord;
 using layout::Layout;
 
-// Steps of K in the body of the loop: enough for the loads of one to overlap the products of another.
+// Steps of K in the body of the loop: enough for the loads of one step to overlap the products of another.
 static constexpr int64_t kSteps = 4;
 
 namespace {
-/// The elements of one input that a thread needs at one k: by the coordinates of its accumulators along the batch
+/// The elements of one input that a thread needs at one k, by the coordinates of its accumulators along the batch
 /// dimension and along `dim`.
 class Operand {
 public:
@@ -34,12 +34,12 @@ public:
     base = lowering.scalar(memory);
     plan();
   }
-  /// Rows or columns by the register of the accumulator that asks first for each; the one for every register.
+  /// Rows (or columns) are numbered by the first accumulator register that needs each; of(reg) is a register's.
   unsigned count() const { return starts.size() * vector; }
   unsigned of(int64_t reg) const { return numbers[reg]; }
   /// Bytes from one k to the next.
   int64_t depth() const { return depthBytes; }
-  /// Reads all, `offset` bytes into the memory, `step` steps of K after that; as `element`s.
+  /// Reads all of them, `offset` bytes into the memory and `step` steps of K further on, converted to `element`.
   Registers read(Value offset, int64_t step, Type element);
 
 private:
@@ -57,11 +57,11 @@ private:
 } // namespace
 
 void Operand::plan() {
-  // Vectors along `dim`: registers next to each other, elements next to each other, aligned at every k and batch.
+  // Vectors run along `dim`: contiguous in registers and in memory, aligned at every k and batch.
   int64_t side = type.getShape()[dim];
   if (stride == 1 || side == 1)
     vector = std::min<int64_t>({acc.contiguity(dim), 16 / bytes, side & -side});
-  // Accumulators that share batch and coordinate share the element: told apart by what registers add.
+  // Accumulators with the same batch and coordinate share the element; the registers' parts tell them apart.
   DenseMap<std::pair<int64_t, int64_t>, unsigned> known;
   CodeBuilder &b = lowering.b;
   for (int64_t reg = 0; reg < acc.registers(); ++reg) {

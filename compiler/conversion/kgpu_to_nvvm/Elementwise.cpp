@@ -8,8 +8,8 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::nvvm;
 
-/// bf16 is the upper half of an f32: of a packed pair either one is one instruction on the whole word, where taking the
-/// pair apart first would be two.
+/// bf16 is the upper half of an f32. Either half of a packed pair is extended by one instruction on the whole word;
+/// unpacking the pair first would take two.
 static Value extendBrain(Lowering &lowering, Value value) {
   auto [word, half] = wordOf(value);
   if (!word)
@@ -34,7 +34,7 @@ LogicalResult nvvm::emitElementwise(Lowering &lowering, Operation *op) {
   bool isBrainExtension =
       isa<arith::ExtFOp>(op) && elementOf(op->getOperand(0)).isBF16() && elementOf(op->getResult(0)).isF32();
   SmallVector<Registers, 2> results(op->getNumResults(), Registers(count));
-  // Registers that hold one value (a row broadcast over columns) are computed once.
+  // Registers that hold the same value (a row broadcast over columns) are computed once.
   DenseMap<ArrayRef<Value>, unsigned> known;
   SmallVector<SmallVector<Value, 4>, 0> keys;
   keys.reserve(count);
@@ -65,7 +65,7 @@ LogicalResult nvvm::emitElementwise(Lowering &lowering, Operation *op) {
   return success();
 }
 
-/// A tile whose elements differ is a table in constant memory.
+/// A tile constant with differing elements becomes a table in constant memory.
 static Registers loadTable(Lowering &lowering, RankedTensorType type, DenseElementsAttr elements) {
   CodeBuilder &b = lowering.b;
   const layout::Layout &layout = *layoutOf(type);
@@ -106,7 +106,7 @@ static Registers loadTable(Lowering &lowering, RankedTensorType type, DenseEleme
 
 Registers Lowering::constantRegisters(Operation *op) {
   Type type = op->getResult(0).getType();
-  // Poison is any value: zero is as good, and leaves LLVM nothing to conclude from.
+  // Poison may be any value; zero will do, and LLVM can conclude nothing from it.
   auto constantOp = dyn_cast<arith::ConstantOp>(op);
   if (!constantOp) {
     Registers registers;

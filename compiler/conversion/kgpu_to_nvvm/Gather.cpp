@@ -1,5 +1,5 @@
-// tile.gather inside a warp: names of registers where indices are known, choices between registers and shuffles where
-// they are data. What kiln-lower-exchanges did not leave here goes through shared memory (kgpu.local_gather).
+// tile.gather inside a warp: renamed registers where indices are known, selects between registers and shuffles where
+// they are data. kiln-lower-exchanges has sent other gathers through shared memory (kgpu.local_gather).
 #include "compiler/conversion/kgpu_to_nvvm/Combine.h"
 #include "compiler/conversion/kgpu_to_nvvm/Shuffle.h"
 #include "dialects/kgpu/GatherLayout.h"
@@ -24,7 +24,7 @@ public:
   LogicalResult run();
 
 private:
-  /// Registers of the source in the row of a register of the result, by their place along the axis.
+  /// The source's registers in the row of a register of the result, each with its place along the axis.
   SmallVector<std::pair<int64_t, int64_t>> rowOf(int64_t reg);
   Value index(int64_t reg);
   Value bitOf(Value index, int64_t step);
@@ -56,7 +56,7 @@ SmallVector<std::pair<int64_t, int64_t>> Gathering::rowOf(int64_t reg) {
   return row;
 }
 
-/// As i32, in bits that lie within the axis: an index outside gives some element.
+/// The index as i32, masked to bits within the axis: an index outside gives some element.
 Value Gathering::index(int64_t reg) {
   Value value = lowering.get(op.getIndices())[reg];
   unsigned bits = value.getType().getIntOrFloatBitWidth();
@@ -70,14 +70,14 @@ Value Gathering::bitOf(Value index, int64_t step) {
   return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, bit, lowering.b.i32(0));
 }
 
-/// The value whose place has the index's bits along the axis (as far as registers hold them).
+/// The value whose place matches the index's bits along the axis (those that registers hold).
 Value Gathering::choose(ArrayRef<std::pair<int64_t, int64_t>> row, ArrayRef<Value> values, Value index) {
   int64_t within = 0;
   for (auto [place, reg] : row)
     within |= place;
   bool bits = llvm::isPowerOf2_64(row.size()) && int64_t(1) << llvm::popcount(uint64_t(within)) == int64_t(row.size());
   if (!bits) {
-    // Places of an odd side, in order: one comparison for each but the first.
+    // Places along an odd side, in order: one comparison for each but the first.
     Value result = values.front();
     for (auto [entry, value] : llvm::drop_begin(llvm::zip(row, values))) {
       Value here = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, index, lowering.b.i32(entry.first));
@@ -85,7 +85,7 @@ Value Gathering::choose(ArrayRef<std::pair<int64_t, int64_t>> row, ArrayRef<Valu
     }
     return result;
   }
-  // Rows are sorted by place: neighbours differ in the lowest of the bits that are left.
+  // Rows are sorted by place: neighbours differ in the lowest remaining bit.
   SmallVector<Value> candidates(values);
   for (int64_t step = 1; candidates.size() > 1; step *= 2) {
     if (!(within & step))
@@ -122,7 +122,7 @@ Value Gathering::shuffled(int64_t reg) {
   return choose(row, shuffleFrom(lowering, sent, asked), wanted);
 }
 
-/// Of source and indices in one layout: the register that differs in the flipped bits registers hold.
+/// If source and indices have one layout: the register that differs from `reg` in the flipped bits that registers hold.
 Value Gathering::flipped(int64_t reg) {
   int64_t flip = known.front(), other = reg;
   for (auto [digit, step] : kgpu::gatherDigits(source, axis).registers)
@@ -137,7 +137,7 @@ LogicalResult Gathering::run() {
     return op.emitOpError("expected an axis inside one warp (because kiln-lower-exchanges takes others through shared "
                           "memory), got ")
            << op.getSource().getType();
-  // Where the result's lanes agree along the axis, known indices name registers.
+  // If the result's lanes do not differ along the axis, known indices determine registers.
   bool named = !known.empty() && kgpu::gatherDigits(layout, axis).lanes.empty();
   Registers values;
   for (int64_t reg : ownerRegisters(layout)) {

@@ -38,7 +38,7 @@ bool GlobalMemory::mayFollowStore(Operation *op) {
   return afterStores->contains(op);
 }
 
-/// The cache policy of an eviction hint, made once.
+/// The cache policy of an eviction hint, created once.
 Value GlobalMemory::evictPolicy(tile::Eviction evict) {
   Value &policy = policies->of[unsigned(evict)];
   if (!policy)

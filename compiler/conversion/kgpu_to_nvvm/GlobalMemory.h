@@ -1,5 +1,5 @@
-// What an access to global memory needs to know of the kernel around it: what is written while it runs, what comes
-// before, and how long the L2 is to keep the line.
+// What an access to global memory needs to know of the kernel around it: what is written while the kernel runs, which
+// writes may precede the access, and how long the L2 should keep the line.
 #pragma once
 #include "compiler/conversion/kgpu_to_nvvm/Place.h"
 #include "dialects/tile/TileOps.h"
@@ -10,18 +10,18 @@ class GlobalMemory {
 public:
   GlobalMemory(mlir::func::FuncOp kernel, CodeBuilder &b, Place &place);
 
-  /// The argument of the kernel a pointer steps from is never written by it and reached by no other argument.
+  /// True if the kernel never writes through the argument that the pointer derives from, and no other argument aliases
+  /// it.
   bool isReadOnly(mlir::Value pointer);
-  /// Some write to global memory may come before this op when the kernel runs.
+  /// True if a write to global memory may precede this op when the kernel runs.
   bool mayFollowStore(mlir::Operation *op);
-  /// The L2 policy of an eviction hint (i64).
+  /// The L2 cache policy for an eviction hint (i64).
   mlir::Value evictPolicy(tile::Eviction evict);
 
-  /// The kernel may write what this argument reaches.
+  /// True if the kernel may write through this argument.
   bool isWritten(mlir::Value argument) const { return written.contains(argument); }
-  /// What LLVM may know of an argument: that nothing else reaches what it does, and that nothing is written there. Not
-  /// with overlapping launches, where nothing may be read before the wait, nor of what copies write, whose addresses
-  /// LLVM does not see.
+  /// True if LLVM may be told that nothing aliases what this argument reaches. False with overlapping launches, where
+  /// nothing may be read before the wait, and for memory that copies write, whose addresses LLVM does not see.
   bool isAlone(mlir::BlockArgument argument);
 
 private:
@@ -29,10 +29,10 @@ private:
   CodeBuilder &b;
   Place &place;
   bool overlaps;
-  llvm::DenseSet<mlir::Value> written;                          ///< arguments a store or atomic steps
-                                                                ///< from; null stands for an unknown one
-  llvm::DenseSet<mlir::Value> copied;                           ///< arguments that copies reach
-  std::optional<llvm::DenseSet<mlir::Operation *>> afterStores; ///< once asked for
+  llvm::DenseSet<mlir::Value> written;                          ///< arguments that writes derive from;
+                                                                ///< null stands for an unknown one
+  llvm::DenseSet<mlir::Value> copied;                           ///< arguments that copies derive from
+  std::optional<llvm::DenseSet<mlir::Operation *>> afterStores; ///< computed on demand
   struct Policies {
     mlir::Value of[3];
   };

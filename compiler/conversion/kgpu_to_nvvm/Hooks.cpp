@@ -1,4 +1,4 @@
-// tile.print and tile.assert: records in the KilnDeviceLog of the launch (runtime/launch/Abi.h says what they mean).
+// tile.print and tile.assert: records in the launch's KilnDeviceLog (runtime/launch/Abi.h describes them).
 #include "compiler/analysis/KernelInterface.h"
 #include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
 #include "runtime/launch/Abi.h"
@@ -9,7 +9,7 @@ using namespace kiln;
 using namespace kiln::nvvm;
 using layout::Layout;
 
-/// Runs `body` where the condition holds; always, if it is null.
+/// Runs `body` under the condition; unconditionally if it is null.
 static void when(Lowering &lowering, Value condition, llvm::function_ref<void()> body) {
   if (!condition)
     return body();
@@ -25,7 +25,7 @@ static void when(Lowering &lowering, Value condition, llvm::function_ref<void()>
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// One record to be.
+/// A record to be written.
 struct Entry {
   uint32_t operand;
   Value element; ///< i32
@@ -43,7 +43,7 @@ static LogicalResult emitPrint(Lowering &lowering, tile::PrintOp op) {
   CodeBuilder &b = lowering.b;
   int64_t site = lowering.log.siteOf(op);
   Value sequence = lowering.log.nextSequence();
-  // Entries with one condition are asked for together.
+  // Entries with the same condition share a branch.
   llvm::MapVector<Value, SmallVector<Entry>> entries;
   for (auto [index, operand] : llvm::enumerate(op.getOperands())) {
     ArrayRef<Value> registers = lowering.get(operand);
@@ -106,7 +106,7 @@ static LogicalResult emitAssert(Lowering &lowering, tile::AssertOp op) {
   int64_t site = std::min(lowering.log.siteOf(op), kMaxSite);
   ArrayRef<Value> holds = lowering.get(op.getCondition());
   const Layout *layout = layoutOf(op.getCondition().getType());
-  // The first element of this thread that fails; beyond every element where none does.
+  // The first failing element of this thread; a number beyond every element if none fails.
   Value worst = lowering.b.i32(-1);
   for (unsigned reg = 0; reg < holds.size(); ++reg) {
     if (layout && !isOwnerRegister(*layout, reg))

@@ -1,6 +1,5 @@
-// kgpu.keep: registers by the word, through a permutation of bytes that is the identity, which only the machine finds
-// out. An empty assembly text would stop LLVM, but not the assembler, which merges what is computed from the two sides
-// of it.
+// kgpu.keep: words of registers pass through a permutation of bytes that is the identity, which the compiler cannot
+// know. Empty inline assembly would stop LLVM but not the assembler, which merges computations on the two sides of it.
 #include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
 #include "dialects/kgpu/KgpuOps.h"
 
@@ -8,7 +7,7 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::nvvm;
 
-/// The word that the registers came in, if they are all of it and in order; else one put together from them.
+/// The word that the registers were unpacked from, if they are all of it and in order; else a newly packed one.
 static Value packWord(Lowering &lowering, ArrayRef<Value> registers, VectorType type) {
   CodeBuilder &b = lowering.b;
   if (registers.size() == 1)
@@ -32,10 +31,10 @@ static LogicalResult emitKeep(Lowering &lowering, kgpu::KeepOp op) {
   ArrayRef<Value> source = lowering.get(op.getSource());
   Type element = registerType(elementOf(op.getSource()));
   unsigned bits = element.getIntOrFloatBitWidth(), perWord = 32 / bits;
-  // LLVM has vectors of its own floats; the narrower ones are bits to it.
+  // LLVM has vectors of its own float types; narrower floats are integers to it.
   Type part = bits == 8 ? Type(b.getI8Type()) : element;
   auto vectorType = VectorType::get({perWord}, part);
-  // No multiprocessor's number has this bit.
+  // No multiprocessor's number has this bit set.
   Value order = lowering.place.atEntry([&]() -> Value {
     return lowering.b
         .ptx("{\n\t.reg .b32 number;\n\tmov.u32 number, %smid;\n\tshr.u32 number, number, 31;\n\t"
@@ -44,7 +43,7 @@ static LogicalResult emitKeep(Lowering &lowering, kgpu::KeepOp op) {
         .front();
   });
   Registers result(source.size());
-  // Registers that hold one value are kept once.
+  // Registers that hold the same value are kept once.
   DenseMap<Value, Value> kept;
   SmallVector<unsigned> waiting;
   auto flush = [&] {
@@ -76,7 +75,7 @@ static LogicalResult emitKeep(Lowering &lowering, kgpu::KeepOp op) {
   return success();
 }
 
-/// What `op` and the ops in its regions take from ops of `block`.
+/// Visits the ops of `block` whose results `op`, or an op in its regions, uses.
 static void visitNeeds(Operation *op, Block *block, llvm::function_ref<void(Operation *)> visit) {
   op->walk([&](Operation *nested) {
     for (Value operand : nested->getOperands())
@@ -93,7 +92,7 @@ void nvvm::orderByUse(Block &block) {
       loose.insert(&op);
     else
       fixed.push_back(&op);
-  // An op stands where the first one that needs it has been reached; the stack holds the way there.
+  // An op is placed just before the first op that needs it; the stack holds the path of ops that are waiting.
   SmallVector<std::pair<Operation *, SmallVector<Operation *, 4>>> stack;
   for (Operation *user : fixed) {
     auto push = [&](Operation *op) {

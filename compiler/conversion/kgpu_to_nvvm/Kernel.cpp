@@ -1,5 +1,4 @@
-// One kernel: its entry function with its attributes, the arguments and what is said about them, and the walk over the
-// ops.
+// One kernel: its entry function with its attributes, the arguments and their attributes, and the walk over the ops.
 #include "compiler/analysis/Disjoint.h"
 #include "compiler/analysis/KernelInterface.h"
 #include "compiler/conversion/kgpu_to_nvvm/Channel.h"
@@ -18,7 +17,7 @@ Lowering::Lowering(func::FuncOp kernel, const Target &target, const EmitTable &t
       program(kernel, b, place), shared(kernel, b, place), global(kernel, b, place), log(kernel, b, place),
       tensorMaps(b, place), scalars(b, alignment, [this](Value value) { return scalar(value); }), table(table) {}
 
-/// Every tile is laid out: emitters ask which threads hold what.
+/// Checks that every tile has a layout: emitters ask which threads hold what.
 static LogicalResult checkLayouts(func::FuncOp kernel) {
   WalkResult result = kernel.walk([](Operation *op) {
     for (Type type : op->getResultTypes())
@@ -66,7 +65,7 @@ void Lowering::createEntry() {
     types.push_back(memoryType(type));
   if (log.isNeeded())
     types.push_back(b.getI64Type());
-  // The grid that is counted, x first: the one that is launched has as many blocks as there is room for.
+  // The logical grid, x first: the hardware grid has only as many blocks as fit at once.
   if (program.isPersistent())
     types.append(3, b.getI32Type());
   types.append(tensorMaps.size(), LLVM::LLVMPointerType::get(b.getContext()));
@@ -88,7 +87,7 @@ void Lowering::createEntry() {
   if (program.isPersistent())
     for (unsigned axis = 0; axis < 3; ++axis)
       program.setGridSize(axis, block->getArgument(hidden++));
-  // What is computed once goes before this constant, which nothing uses: folded away later.
+  // What is computed once is inserted before this unused constant, which is folded away later.
   place.setEntry(arith::ConstantOp::create(b, b.getI64IntegerAttr(0)));
 
   auto number = [&](int64_t value) { return b.getI64IntegerAttr(value); };
@@ -103,7 +102,7 @@ void Lowering::createEntry() {
     describeCuda("persistent", b.getBoolAttr(true));
   if (!source.getBody().getOps<kgpu::RolesOp>().empty())
     describeCuda("roles", b.getBoolAttr(true));
-  // Ranges that every pass goes by hold for such launches alone, with descriptors and without.
+  // Passes rely on ranges that hold only for bounded launches, whether or not descriptors were made.
   if (source->hasAttr(kgpu::kDescribedAttrName) || kgpu::moduleHas(source, kgpu::kDescribePointersAttrName))
     describeCuda("bounded", b.getBoolAttr(true));
   if (Attribute positive = source->getAttr(kgpu::kPositiveAttrName))
@@ -140,7 +139,7 @@ void Lowering::bindArguments() {
     described.push_back(describeArgument(source, index, offset, bytes, global.isWritten(argument)));
     offset += bytes;
   }
-  // What is hidden comes behind: the log, the counted grid, the maps.
+  // Hidden parameters follow: the log, the logical grid, the maps.
   int64_t hidden = offset;
   if (log.isNeeded())
     hidden = llvm::alignTo(hidden, 8) + 8;
@@ -164,7 +163,7 @@ ArrayRef<Value> Lowering::get(Value value) {
   auto found = values.find(value);
   if (found != values.end())
     return *found->second;
-  // Constants are made where they are used.
+  // Constants are materialised where they are used.
   if (Operation *op = value.getDefiningOp(); isa_and_nonnull<arith::ConstantOp, ub::PoisonOp>(op)) {
     constants.push_back(std::make_unique<Registers>(constantRegisters(op)));
     return *constants.back();

@@ -12,7 +12,7 @@ namespace kiln {
 using namespace mlir;
 using namespace kiln;
 
-/// The one list of who emits what.
+/// The one list of which function emits which op.
 static const nvvm::EmitTable &emitters() {
   static const nvvm::EmitTable table = [] {
     nvvm::EmitTable table;

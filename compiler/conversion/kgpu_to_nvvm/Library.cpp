@@ -1,4 +1,4 @@
-// Escape hatches: assembly text applied to groups of registers, and library functions by name.
+// Escape hatches: inline assembly applied to groups of registers, and library functions by name.
 #include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
 
 using namespace mlir;
@@ -9,7 +9,7 @@ using namespace kiln::nvvm;
 // tile.inline_asm
 //===----------------------------------------------------------------------===//
 
-/// What a constraint letter of NVPTX holds; the element's own type for any other.
+/// The type that an NVPTX constraint letter holds; the element's own type for any other letter.
 static Type typeOfConstraint(OpBuilder &b, StringRef constraint, Type own) {
   constraint = constraint.ltrim("=+&");
   if (constraint == "r")
@@ -25,10 +25,10 @@ static Type typeOfConstraint(OpBuilder &b, StringRef constraint, Type own) {
   return own;
 }
 
-/// Elements in one register of the text: narrow ones share 32 bits.
+/// Elements per register of the assembly: narrow ones share 32 bits.
 static int64_t elementsPerRegister(Type element) { return std::max<int64_t>(4 / memoryBytes(element), 1); }
 
-/// The registers of `values` as the text takes them. Missing elements of the last one are zero.
+/// Packs `values` into registers as the assembly takes them. Missing elements of the last one are zero.
 static void pack(CodeBuilder &b, Type element, ArrayRef<Value> values, ArrayRef<StringRef> constraints, unsigned &next,
                  SmallVectorImpl<Value> &operands) {
   unsigned per = unsigned(elementsPerRegister(element));
@@ -52,7 +52,7 @@ static void pack(CodeBuilder &b, Type element, ArrayRef<Value> values, ArrayRef<
   }
 }
 
-/// The reverse for `count` elements from result `next` on.
+/// Unpacks `count` elements, from result `next` on.
 static void unpack(CodeBuilder &b, Type element, unsigned count, ArrayRef<Value> results, unsigned &next,
                    Registers &values) {
   unsigned per = unsigned(elementsPerRegister(element)), width = unsigned(8 * memoryBytes(element));
@@ -116,7 +116,7 @@ static LogicalResult emitInlineAsm(Lowering &lowering, tile::InlineAsmOp op) {
     SmallVector<Registers> groups;
     for (Value operand : op.getOperands()) {
       ArrayRef<Value> registers = lowering.get(operand);
-      // A thread with fewer elements than the text takes repeats its last one.
+      // A thread with fewer elements than the assembly takes repeats its last one.
       Registers &group = groups.emplace_back();
       for (unsigned i = 0; i < packed; ++i)
         group.push_back(registers[std::min<size_t>(first + i, registers.size() - 1)]);
@@ -137,7 +137,7 @@ static LogicalResult emitInlineAsm(Lowering &lowering, tile::InlineAsmOp op) {
 
 Value nvvm::emitExternCall(CodeBuilder &b, tile::ExternCallOp op, ArrayRef<Value> operands) {
   std::string name = op.getSymbol().str();
-  // libdevice spells functions __nv_NAME (double) and __nv_NAMEf (float). A bare name means the elements' own type.
+  // libdevice names functions __nv_NAME (double) and __nv_NAMEf (float). A bare name means the elements' own type.
   if (op.getLibrary() == "libdevice" && !StringRef(name).starts_with("__nv_")) {
     bool isSingle = llvm::any_of(operands, [](Value v) { return v.getType().isF32(); });
     name = "__nv_" + name + (isSingle && !StringRef(name).starts_with("fast_") ? "f" : "");
@@ -150,7 +150,7 @@ Value nvvm::emitExternCall(CodeBuilder &b, tile::ExternCallOp op, ArrayRef<Value
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(module.getBody());
     declared = LLVM::LLVMFuncOp::create(b, name, type);
-    // Where codegen says that a name is not in the library, this is the place it points at.
+    // If codegen finds that the library has no such function, its error points here.
     declared->setAttr("kiln.library", op.getLibraryAttr());
   } else if (declared.getFunctionType() != type) {
     op.emitError("expected every call of '")

@@ -1,5 +1,5 @@
 // The ops on shared memory: alloc, slot, view, local_store (also into other ctas), local_load, local_gather and
-// local_atomic_add, in the widest vectors that registers and memory have in common.
+// local_atomic_add, in the widest vectors that suit both registers and memory.
 #include "compiler/conversion/kgpu_to_nvvm/MatrixLoad.h"
 #include "compiler/conversion/kgpu_to_nvvm/Mbarrier.h"
 #include "compiler/conversion/kgpu_to_nvvm/SharedMemory.h"
@@ -12,7 +12,7 @@ using namespace kiln::nvvm;
 using layout::Coord;
 using layout::Layout;
 
-/// Stores or loads `values` (elements as they lie in memory) at `pointer`.
+/// Stores `values` (elements in their form in memory) at `pointer`.
 static void storeVector(Lowering &lowering, ArrayRef<Value> values, Value pointer, int64_t elementBytes) {
   CodeBuilder &b = lowering.b;
   unsigned align = elementBytes * values.size();
@@ -87,20 +87,20 @@ static int64_t alignmentOf(Value memory) {
 // local_store
 //===----------------------------------------------------------------------===//
 
-/// The same place in the memory of cta `cta` of the cluster.
+/// The corresponding address in the memory of cta `cta` of the cluster.
 static Value inCta(Lowering &lowering, Value pointer, Value cta) {
   Type remote = LLVM::LLVMPointerType::get(lowering.b.getContext(), kCluster);
   return lowering.b.intrinsic("llvm.nvvm.mapa.shared.cluster", remote, {pointer, cta});
 }
 
-/// i1: among the threads that differ in `coords`, this one owns its elements; null when all do.
+/// i1: this thread is the owner among the threads that differ in `coords`; null if every thread is.
 static Value ownerAmong(Lowering &lowering, const Layout &tile, ArrayRef<Coord> coords) {
   CodeBuilder &b = lowering.b;
   return lowering.place.atEntry([&]() -> Value {
     Value owner;
     for (Coord coord : coords) {
       uint64_t repeats = tile.ownerMask(coord);
-      // Replicating digits moved to the front of a number of their own: it is 0 at the owner.
+      // The replicating digits, as a number of their own, are 0 at the owner.
       Value others =
           lowering.coordinates.digitsValue(tile, coord, [&](unsigned i) { return int64_t(repeats >> i & 1) << i; });
       if (!others)
@@ -169,14 +169,14 @@ static LogicalResult emitLocalStore(Lowering &lowering, kgpu::LocalStoreOp op) {
   int64_t ctas = lowering.place.clusterSize();
   if (!op.crossesCtas() && lowering.target.has(Feature::MatrixStore))
     if (auto matrices = planMatrices(tile, op.getMem().getType(), plan.vector, alignmentOf(op.getMem()))) {
-      // Whole warps store or do not.
+      // The instruction is warp-wide, so whole warps store or do not.
       guarded(lowering, ownerAmong(lowering, tile, {Coord::Warp, Coord::Group}), [&] {
         storeMatrices(lowering, *matrices, op.getMem().getType(), lowering.scalar(op.getMem()), registers);
       });
       return success();
     }
   if (!op.crossesCtas()) {
-    // Each cta stores what its own threads hold: replicas in other ctas are owners here.
+    // Each cta stores what its own threads hold: for that, replicas in different ctas all count as owners.
     Value owner = ownerAmong(lowering, tile, {Coord::Lane, Coord::Warp, Coord::Group});
     guarded(lowering, owner, [&] {
       storeAll([&](ArrayRef<Value> values, Value pointer) { storeVector(lowering, values, pointer, bytes); });
@@ -184,7 +184,7 @@ static LogicalResult emitLocalStore(Lowering &lowering, kgpu::LocalStoreOp op) {
     return success();
   }
   if (std::optional<layout::ClusterPiece> held = layout::pieceOf(memory); mbarrier && held && held->split) {
-    // An element goes to the cta that has it, which its register says.
+    // An element goes to the cta whose piece it is in, which depends on its register alone.
     unsigned dim = *held->split;
     int64_t side = held->piece.shape()[dim];
     for (const MemoryPlan::Vector &access : plan.accesses) {
@@ -192,7 +192,7 @@ static LogicalResult emitLocalStore(Lowering &lowering, kgpu::LocalStoreOp op) {
       for (int64_t reg : access.registers)
         values.push_back(lowering.b.toTransfer(registers[reg], element));
       int64_t cta = tile.at(Coord::Reg, access.registers.front())[dim] / side;
-      // One address in each cta, and constants from there.
+      // One address per cta; the registers add constants to it.
       MemoryPlan::Vector first = access;
       first.constant = 0;
       sendToCta(lowering, values, address.of(first), bytes, b.i32(cta), lowering.scalar(op.getMem()),
@@ -202,7 +202,7 @@ static LogicalResult emitLocalStore(Lowering &lowering, kgpu::LocalStoreOp op) {
   }
   bool sameInLanes = llvm::all_of(tile.digits(Coord::Lane), [](const layout::Digit &d) { return d.replicates(); });
   if (sameInLanes && ctas <= 32 && !op.fromOneOwner()) {
-    // Every lane has the value: lane i takes it to cta i.
+    // Every lane has the value, so lane i sends it to cta i.
     Value mine = lowering.place.atEntry([&]() -> Value {
       return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, lowering.place.lane(), b.i32(ctas));
     });
@@ -257,7 +257,7 @@ static LogicalResult emitLocalLoad(Lowering &lowering, kgpu::LocalLoadOp op) {
 // local_gather, local_atomic_add
 //===----------------------------------------------------------------------===//
 
-/// Elements from one place of each dimension to the next; std::nullopt unless the memory is row-major in some order.
+/// The strides of the dimensions in elements; std::nullopt unless the memory is row-major in some order.
 static std::optional<SmallVector<int64_t>> stridesOf(const Layout &memory) {
   OffsetMap map(memory);
   SmallVector<int64_t> strides;
@@ -275,7 +275,7 @@ static std::optional<SmallVector<int64_t>> stridesOf(const Layout &memory) {
   return strides;
 }
 
-/// An index as i32, with what lies outside 0..side-1 brought to side-1.
+/// An index as i32; an index outside 0..side-1 becomes side-1.
 static Value clampIndex(Lowering &lowering, Value index, int64_t side) {
   CodeBuilder &b = lowering.b;
   unsigned bits = index.getType().getIntOrFloatBitWidth();
@@ -330,7 +330,7 @@ static LogicalResult emitLocalAtomicAdd(Lowering &lowering, kgpu::LocalAtomicAdd
       continue;
     Value index = lowering.get(op.getIndices())[reg];
     Value side = b.constant(index.getType(), b.getIntegerAttr(index.getType(), memory.shape()[0]));
-    // A side that does not fit a narrow index is no bound for it.
+    // A narrow index cannot reach a side that exceeds its range, so it needs no check.
     unsigned bits = index.getType().getIntOrFloatBitWidth();
     Value counts = bits < 32 && memory.shape()[0] >> bits != 0
                        ? Value()

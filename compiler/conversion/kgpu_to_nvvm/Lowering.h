@@ -1,9 +1,9 @@
-// What the files of this room share: the emitter of one kernel as the code of one thread. At its core are the values
-// that were emitted and the builder; beside them services with one job each. Each other .cpp implements one concern,
-// says so in its first line, and enters its emitters into the table through its add…() function (declared at the end).
+// What the files of this folder share: the emitter of one kernel as the code of one thread. At its core are the values
+// emitted so far and the builder; beside them, services with one job each. Each other .cpp implements one concern,
+// named in its first line, and enters its emitters into the table through its add…() function (declared at the end).
 //
 //     %z = arith.addf %x, %y : tensor<256xf32, blocked [256] vector 2 warps 4>
-// becomes, of the two elements that a thread holds,
+// becomes, for the two elements that a thread holds,
 //     %z0 = arith.addf %x0, %y0 : f32
 //     %z1 = arith.addf %x1, %y1 : f32
 #pragma once
@@ -27,7 +27,7 @@ namespace kiln::nvvm {
 
 class Lowering;
 
-/// Who emits which op, by name.
+/// Maps op names to the functions that emit the ops.
 class EmitTable {
 public:
   using Emit = std::function<mlir::LogicalResult(Lowering &, mlir::Operation *)>;
@@ -38,7 +38,7 @@ public:
       return emit(lowering, mlir::cast<Op>(op));
     };
   }
-  /// Several ops by one function.
+  /// Registers one function for several ops.
   template <mlir::LogicalResult (*emit)(Lowering &, mlir::Operation *), typename... Ops> void addAll() {
     (void(emitters[Ops::getOperationName()] = emit), ...);
   }
@@ -57,21 +57,21 @@ public:
   mlir::LogicalResult run();
 
   //--- The core
-  /// The registers of a value that was emitted (constants are made where they are used).
+  /// The registers of a value that has been emitted (constants are materialised where they are used).
   llvm::ArrayRef<mlir::Value> get(mlir::Value value);
   mlir::Value scalar(mlir::Value value) { return get(value).front(); }
   void set(mlir::Value value, Registers registers);
   mlir::LogicalResult emitBlock(mlir::Block &block);
-  /// Emits the ops of a block up to its terminator and returns the expanded operands of that.
+  /// Emits the ops of a block up to its terminator and returns the terminator's operands as registers.
   mlir::FailureOr<Registers> emitBody(mlir::Block &block);
 
   mlir::func::FuncOp source;    ///< the kernel in kgpu IR, unchanged while it is emitted
-  mlir::LLVM::LLVMFuncOp entry; ///< what is emitted
+  mlir::LLVM::LLVMFuncOp entry; ///< the function being emitted
   CodeBuilder b;                ///< at the place of the op being emitted, with its location
   const Target &target;
   const AlignmentAnalysis alignment; ///< of `source`
-  const bool overlaps;               ///< the launch, with the one before and the one behind
-  const int64_t maxRegisters;        ///< of a thread; 0: no limit was asked for
+  const bool overlaps;               ///< the launch overlaps with the one before and the one after
+  const int64_t maxRegisters;        ///< per thread; 0: no limit was asked for
 
   //--- Services
   Place place;             ///< where this thread is
@@ -79,35 +79,35 @@ public:
   Program program;         ///< which program instance this is
   SharedWindow shared;     ///< where shared memory begins
   GlobalMemory global;     ///< what is written, and in which order
-  DeviceLog log;           ///< what is said to the host
+  DeviceLog log;           ///< reports to the host
   TensorMaps tensorMaps;   ///< parameters for the copy engine
   ScalarOps scalars;       ///< arithmetic on single elements
 
 private:
   void createEntry();
   void bindArguments();
-  /// Adds to what the metadata says about the launch.
+  /// Adds an entry to the metadata that the launch reads.
   void describeCuda(llvm::StringRef name, mlir::Attribute value);
-  /// The op's code between the barriers it brings.
+  /// Emits the op between the barriers that it brings.
   mlir::LogicalResult emitOp(mlir::Operation *op);
-  /// Barrier.cpp. Called by emitOp alone, so that no emitter makes a barrier that kiln-verify-barriers did not see.
+  /// In Barrier.cpp. Only emitOp calls it, so that no emitter makes a barrier that kiln-verify-barriers has not seen.
   void emitBarrier(const kgpu::BarrierUse &use);
   Registers constantRegisters(mlir::Operation *op);
 
   const EmitTable &table;
-  llvm::DenseMap<mlir::Value, std::unique_ptr<Registers>> values; ///< what get() returns stays where it is
-  llvm::SmallVector<std::unique_ptr<Registers>> constants;        ///< what get() returned for constants
+  llvm::DenseMap<mlir::Value, std::unique_ptr<Registers>> values; ///< by pointer: results of get() stay valid
+  llvm::SmallVector<std::unique_ptr<Registers>> constants;        ///< results of get() for constants
 };
 
-/// WarpgroupMma.cpp: the registers of an accumulator behind a wait for all but the last `pending` products.
+/// In WarpgroupMma.cpp: the registers of an accumulator after a wait for all but the last `pending` products.
 Registers waitForProducts(Lowering &lowering, llvm::ArrayRef<mlir::Value> registers, mlir::Type element,
                           int64_t pending);
 
 /// Any arith or math op, register by register.
 mlir::LogicalResult emitElementwise(Lowering &lowering, mlir::Operation *op);
 
-/// Moves what touches no memory in front of the first op that needs it, through everything that stays in its order.
-/// Tiles are emitted op by op; where registers are scarce, one access' elements are to go all the way first.
+/// Moves ops that access no memory to just before the first op that needs them; all others keep their order. Tiles are
+/// emitted op by op, but where registers are scarce, the elements of one access should go all the way first.
 void orderByUse(mlir::Block &block);
 
 // One per file.

@@ -3,8 +3,8 @@
 using namespace kiln;
 using namespace kiln::nvvm;
 
-// Rows of the swizzle lie below each other, eight of them one pattern; where the contiguous side is longer than a row
-// of the swizzle, the panels so made lie one behind the other.
+// Rows of the swizzle follow each other, eight of them to a pattern. Where the contiguous side is longer than such a
+// row, the memory is a sequence of panels of rows.
 static constexpr int64_t kPatternRows = 8;
 
 MatrixDescriptor::MatrixDescriptor(const kgpu::FactorMemory &memory, unsigned depthDim, int64_t elementBytes,
@@ -21,7 +21,7 @@ uint32_t MatrixDescriptor::high() const {
 }
 
 uint32_t MatrixDescriptor::low() const {
-  // Along K the hardware finds the next chunks in the same row; along M or N the next ones are in the next panel.
+  // Along K the hardware finds the next chunks in the same row; along M or N they are in the next panel.
   if (memory.depthFastest)
     return 1u << 16;
   return encode(panels * memory.sides[depthDim] * memory.swizzle) << 16;

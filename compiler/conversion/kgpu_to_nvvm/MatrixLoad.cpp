@@ -6,7 +6,7 @@ using namespace kiln;
 using namespace kiln::nvvm;
 using layout::Layout;
 
-// A row of a matrix.
+// The bytes of a matrix row.
 static constexpr int64_t kRowBytes = 16;
 
 std::optional<MatrixPlan> nvvm::planMatrices(const Layout &tile, kgpu::MemType memory, int64_t vector, int64_t align) {
@@ -22,7 +22,7 @@ std::optional<MatrixPlan> nvvm::planMatrices(const Layout &tile, kgpu::MemType m
   return std::nullopt;
 }
 
-/// "x4.trans.b16": how many matrices, and how.
+/// "x4.trans.b16": the number of matrices, and whether they are transposed.
 static std::string formOf(const MatrixPlan &plan) {
   return "x" + std::to_string(plan.matrix.matrices) + (plan.transposed ? ".trans.b16" : ".b16");
 }

@@ -40,7 +40,7 @@ void nvvm::sendToCta(Lowering &lowering, ArrayRef<Value> values, Value pointer, 
 
 void nvvm::openMbarriers(Lowering &lowering) {
   CodeBuilder &b = lowering.b;
-  // Each warp that receives arrives: those of the block, or of the role the mbarrier is in.
+  // One arrival per warp that receives: those of the block, or of the role that contains the mbarrier.
   SmallVector<std::pair<int64_t, int64_t>> counters;
   lowering.source.walk([&](kgpu::AllocOp alloc) {
     auto [roles, role] = kgpu::roleAround(alloc);
@@ -61,9 +61,9 @@ void nvvm::openMbarriers(Lowering &lowering) {
   b.ptx("fence.mbarrier_init.release.cluster;", "", {}, {});
 }
 
-/// Each warp arrives once, the first one with the number of bytes that are to come; one lane waits, and the others for
-/// it. The state that the arrival returns names the phase, so that nobody has to keep count of phases. What other ctas
-/// stored is seen only by who acquires it from the cluster.
+/// One lane of each warp arrives, the first one announcing the number of bytes to come, and waits; its warp waits for
+/// it. The arrival returns the state that identifies the phase, so that nobody has to count phases. Only an acquire at
+/// cluster scope makes visible what other ctas have stored.
 static LogicalResult emitAwait(Lowering &lowering, kgpu::AwaitOp op) {
   CodeBuilder &b = lowering.b;
   kgpu::AllocOp alloc = kgpu::mbarrierOf(op.getMem());

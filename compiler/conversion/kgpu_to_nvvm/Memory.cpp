@@ -30,7 +30,7 @@ static LogicalResult emitLoad(Lowering &lowering, tile::LoadOp op) {
   ArrayRef<Value> others = mask && other ? lowering.get(other) : ArrayRef<Value>();
   Registers result(addresses.size());
   for (unsigned reg = 0; reg < addresses.size(); reg += access.count) {
-    // A register that repeats an element of this thread is not read again.
+    // A register that repeats an element of this thread is not loaded again.
     int64_t first = layout ? ownerRegister(*layout, reg) : reg;
     if (first < reg) {
       for (int64_t i = 0; i < access.count; ++i)
@@ -69,7 +69,7 @@ static LogicalResult emitStore(Lowering &lowering, tile::StoreOp op) {
   ArrayRef<Value> masks = mask ? lowering.get(mask) : ArrayRef<Value>();
   Value owner =
       layout ? lowering.log.unlessFailed(lowering.coordinates.isOwner(*layout)) : lowering.place.isFirstThread();
-  DenseMap<Value, Value> combined; // one conjunction per mask
+  DenseMap<Value, Value> combined; // owner and mask, per mask
   for (unsigned reg = 0; reg < addresses.size(); reg += access.count) {
     if (layout && !isOwnerRegister(*layout, reg))
       continue;

@@ -7,17 +7,17 @@ include "mlir/Pass/PassBase.td"
 def KgpuToNvvmPass : Pass<"kiln-kgpu-to-nvvm", "::mlir::ModuleOp"> {
   let summary = "turn each kernel into the code of one of its threads";
   let description = [{
-    Replaces every function that has `tile.kernel` by the `llvm.func` `@kiln_NAME`, a kernel with one parameter per
-    argument in the order and with the alignment of the packed argument block, and, if it prints or asserts, the address
-    of a KilnDeviceLog (runtime/launch/Abi.h) behind them. Needs kgpu IR after `kiln-lower-exchanges` and
-    `kiln-plan-shared-memory`: every tile has a layout, and nothing needs memory it does not name. A tile becomes one
+    Replaces every function that has `tile.kernel` by the `llvm.func` `@kiln_NAME`: a kernel with one parameter per
+    argument, in the order and with the alignment of the packed argument block, followed, if it prints or asserts, by
+    the address of a KilnDeviceLog (runtime/launch/Abi.h). Needs kgpu IR after `kiln-lower-exchanges` and
+    `kiln-plan-shared-memory`: every tile has a layout, and no op needs memory that it does not name. A tile becomes one
     scalar per register of its layout. Leaves scf, arith, math and llvm ops on scalars (vectors only around memory);
     math and narrow floats are not expanded.
 
-    Reads of the module: `kgpu.num_warps` (4), `kgpu.num_groups` (1), `kgpu.cluster` (1), `kgpu.pdl` (unit: overlap with
-    the grids before and behind), `kgpu.max_registers` (no limit); of the kernel: `kgpu.shared_bytes`.
+    Reads from the module: `kgpu.num_warps` (4), `kgpu.num_groups` (1), `kgpu.cluster` (1), `kgpu.pdl` (unit: overlap
+    with the previous and the next grid), `kgpu.max_registers` (no limit); from the kernel: `kgpu.shared_bytes`.
     Sets on the function: `kiln.name`, `kiln.arguments` (array of dictionaries), `kiln.arguments_bytes`,
-    `kiln.workspace_bytes`, `kiln.frame_bytes`, `kiln.sites`, `kiln.check`, and `kiln.cuda`, what a launch has to know.
+    `kiln.workspace_bytes`, `kiln.frame_bytes`, `kiln.sites`, `kiln.check`, and `kiln.cuda`, which the launch needs.
 
     Numeric effect: none but the order in which atomics of one op happen.
   }];

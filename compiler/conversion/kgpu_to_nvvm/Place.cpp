@@ -1,4 +1,4 @@
-// Where a thread is: in its warp, group and cta, or, inside a role, among those of the role.
+// Where a thread is: in its warp, group and cta; inside a role, among the role's threads.
 #include "compiler/conversion/kgpu_to_nvvm/Place.h"
 #include "dialects/kgpu/KgpuOps.h"
 
@@ -10,7 +10,7 @@ using layout::Coord;
 Place::Place(func::FuncOp kernel, CodeBuilder &b) : kernel(kernel), b(b), cluster(kgpu::clusterSize(kernel)) {
   team->numWarps = kgpu::moduleNumber(kernel, kgpu::kNumWarpsAttrName, 4);
   team->numGroups = kgpu::moduleNumber(kernel, kgpu::kNumGroupsAttrName, 1);
-  // Roles bring warps of their own.
+  // With roles, the number of warps follows from them.
   for (auto roles : kernel.getOps<kgpu::RolesOp>()) {
     team->numWarps = roles.totalWarps();
     team->numGroups = 1;
@@ -46,14 +46,15 @@ Value Place::blockWarp() {
   if (team->blockWarp)
     return team->blockWarp;
   Value id = special(team->tid, "tid.x");
-  // As lane 0 has it: a branch on it is known to take all lanes along, what is computed from it to be uniform.
+  // Lane 0's value: ptxas then knows that branches on it are taken by all lanes, and that results computed from it are
+  // uniform.
   return team->blockWarp = atEntry([&]() -> Value {
            Value number = arith::ShRUIOp::create(b, id, b.i32(5));
            return b.intrinsic("llvm.nvvm.shfl.sync.idx.i32", b.getI32Type(), {b.i32(-1), number, b.i32(0), b.i32(31)});
          });
 }
 
-/// The number of this warp among those of the team.
+/// The number of this warp within the team.
 Value Place::warpOfTeam() {
   int64_t first = team->firstWarp;
   if (first == 0 && threads() == blockThreads())
@@ -104,7 +105,7 @@ Value Place::isFirstThread() {
 Value Place::isLeader() {
   if (!team->leader)
     team->leader = atEntry([&]() -> Value {
-      // An election is what ptxas knows to leave one lane: it then issues a copy once and asks nobody else.
+      // ptxas knows that an election leaves one lane, so it issues a copy once, without a loop over lanes.
       auto type = LLVM::LLVMStructType::getLiteral(b.getContext(), {b.getI32Type(), b.getI1Type()});
       Value elected = b.intrinsic("llvm.nvvm.elect.sync", type, {b.i32(-1)});
       return LLVM::ExtractValueOp::create(b, elected, ArrayRef<int64_t>{1});

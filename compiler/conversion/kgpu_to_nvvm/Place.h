@@ -1,5 +1,5 @@
-// Where this thread is among those of the kernel; inside a role, among those of the role. What that takes is computed
-// once, at the entry of either.
+// Where this thread is among those of the kernel, or, inside a role, among those of the role. The values are computed
+// once, at the entry of the kernel or the role.
 #pragma once
 #include "compiler/conversion/kgpu_to_nvvm/CodeBuilder.h"
 #include "dialects/kgpu/BarrierUse.h"
@@ -14,49 +14,49 @@ public:
   Place(mlir::func::FuncOp kernel, CodeBuilder &b);
 
   // All i32.
-  mlir::Value thread();                              ///< of the cta (of the role)
-  mlir::Value lane();                                ///< of the warp
-  mlir::Value warp();                                ///< of its group
-  mlir::Value group();                               ///< of the cta (of the role)
-  mlir::Value cta();                                 ///< of the cluster
+  mlir::Value thread();                              ///< in the cta (the role)
+  mlir::Value lane();                                ///< in the warp
+  mlir::Value warp();                                ///< in its group
+  mlir::Value group();                               ///< in the cta (the role)
+  mlir::Value cta();                                 ///< in the cluster
   mlir::Value hardware(layout::Coord coord);         ///< one of the above; not Reg or Offset
-  int64_t warps() const { return team->numWarps; }   ///< of a group
-  int64_t groups() const { return team->numGroups; } ///< of a cta (of the role)
+  int64_t warps() const { return team->numWarps; }   ///< per group
+  int64_t groups() const { return team->numGroups; } ///< per cta (in the role)
   int64_t clusterSize() const { return cluster; }    ///< ctas per program instance
   int64_t threads() const { return 32 * team->numWarps * team->numGroups; }
-  int64_t blockThreads() const { return numThreads; } ///< of the cta, whatever role is being emitted
-  unsigned barrier() const { return team->barrier; }  ///< number of theirs; 0: the cta's
-  mlir::Value groupBarrier();                         ///< number of this group's, inside a role
-  /// How many values of a coordinate there are.
+  int64_t blockThreads() const { return numThreads; } ///< of the cta, whichever role is being emitted
+  unsigned barrier() const { return team->barrier; }  ///< the number of the team's barrier; 0: the cta's
+  mlir::Value groupBarrier();                         ///< the number of this group's barrier, inside a role
+  /// The number of values of a coordinate.
   int64_t population(layout::Coord coord) const;
-  /// The number of this warp in the cta, the same for all of its lanes as far as ptxas can see.
+  /// The number of this warp in the cta, in a form that ptxas knows to be uniform across the warp.
   mlir::Value blockWarp();
-  /// i1: one lane of this warp, and one thread of the cta (of the role): who arrives, and who issues copies. Always the
-  /// same ones.
+  /// i1: one lane of this warp (which arrives for it), and one thread of the cta or the role (which issues copies).
+  /// Always the same ones.
   mlir::Value isLeader();
   mlir::Value isIssuer();
   /// i1: one thread of each group.
   mlir::Value isIssuerOfGroup();
-  /// i1: the first thread of the program instance, which does what a scalar op does once.
+  /// i1: the first thread of the program instance, which executes the side effects of scalar ops.
   mlir::Value isFirstThread();
 
-  /// The first op that the threads run: what is computed once stands before it.
+  /// The first op that the team's threads run: values that are computed once are inserted before it.
   void setEntry(mlir::Operation *first) { team->anchor = first; }
   mlir::Operation *entry() const { return team->anchor; }
-  /// Runs `body` with the insertion point at the kernel's (the role's) entry, where what it makes dominates everything
+  /// Runs `body` with the insertion point at the entry of the kernel (the role), where the result dominates everything
   /// that its threads do.
   mlir::Value atEntry(llvm::function_ref<mlir::Value()> body);
-  /// What is in the slot, or else what `body` puts there, at the entry.
+  /// The value in the slot; if there is none, first sets it to the result of `body` at the entry.
   mlir::Value once(mlir::Value &slot, llvm::function_ref<mlir::Value()> body) {
     return slot ? slot : slot = atEntry(body);
   }
   /// A special register, read once.
   mlir::Value special(mlir::Value &slot, llvm::StringRef name);
 
-  /// Emits `body` for the threads of role `index`, at whose entry the insertion point stands.
+  /// Emits `body` for the threads of role `index`; the insertion point is at the role's entry.
   mlir::LogicalResult inRole(kgpu::RolesOp roles, unsigned index, llvm::function_ref<mlir::LogicalResult()> body);
 
-  /// What the kernel's threads, and those of a role while it is emitted, have computed at their entry.
+  /// Values that the kernel's threads have computed at their entry, and those of a role while it is emitted.
   class PerTeamBase {
   public:
     explicit PerTeamBase(Place &place) { place.followers.push_back(this); }
@@ -74,15 +74,15 @@ private:
   int64_t numThreads = 128, cluster = 1;
   llvm::SmallVector<PerTeamBase *, 8> followers;
 
-  /// The same for everybody.
+  /// Values that are the same for all teams.
   struct Shared {
     mlir::Value tid, lane, blockWarp, cta;
   };
   struct Team : Shared {
     int64_t numWarps = 4, numGroups = 1;
     int64_t firstWarp = 0;             ///< in the cta
-    unsigned barrier = 0;              ///< number of theirs
-    unsigned groupBarrier = 0;         ///< of their first group's; the next groups' follow
+    unsigned barrier = 0;              ///< the number of the team's barrier
+    unsigned groupBarrier = 0;         ///< that of its first group; the other groups' follow
     mlir::Operation *anchor = nullptr; ///< atEntry() inserts before it
     mlir::Value thread, warp, group, firstThread, leader, issuer, groupIssuer, groupBarrierOf;
   };
@@ -90,8 +90,8 @@ private:
   Team *team = &teams.back();
 };
 
-/// A `T` for each team. `shared`: a role begins with what was computed before it, and forgets what it adds; otherwise
-/// it begins with nothing.
+/// A `T` for each team. `shared`: a role starts with what was computed before it, and what it adds is dropped at its
+/// end; otherwise it starts with nothing.
 template <typename T, bool shared> class PerTeam final : Place::PerTeamBase {
 public:
   using PerTeamBase::PerTeamBase;

@@ -1,4 +1,4 @@
-// The program instance that this thread is of, and the ops about it and about the launches around it.
+// The program instance that this thread belongs to, and the ops on it and on the neighbouring launches.
 #include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
 #include "dialects/kgpu/KgpuOps.h"
 
@@ -49,7 +49,7 @@ LogicalResult Program::check(func::FuncOp kernel) const {
                      .wasInterrupted());
 }
 
-/// The loop over the program instances of a persistent kernel that `op` stands in; null for none.
+/// The loop over the program instances of a persistent kernel that contains `op`; null if there is none.
 static scf::ForOp programLoopAround(Operation *op) {
   for (auto loop = op->getParentOfType<scf::ForOp>(); loop; loop = loop->getParentOfType<scf::ForOp>())
     if (loop.getLowerBound().getDefiningOp<kgpu::FirstProgramOp>() &&
@@ -97,15 +97,15 @@ static LogicalResult emitNumPrograms(Lowering &lowering, tile::NumProgramsOp op)
   return success();
 }
 
-// The analyses have read it.
+// The analyses have used it.
 static LogicalResult emitAssume(Lowering &, tile::AssumeOp) { return success(); }
 
-// Without pdl launches do not overlap: the one before is over, the one behind begins when this one is.
+// Without pdl, launches do not overlap: the previous one has completed, and the next one starts after this one.
 static LogicalResult emitLaunchDependents(Lowering &lowering, tile::LaunchDependentsOp op) {
   if (!lowering.overlaps)
     return success();
   OpBuilder::InsertionGuard guard(lowering.b);
-  // Ahead of what the entry does with the arguments, where it is the first thing that the kernel does.
+  // If it is the kernel's first op, it precedes what the entry computes from the arguments.
   if (op == &lowering.source.front().front())
     lowering.b.setInsertionPointAfter(lowering.place.entry());
   lowering.b.ptx("griddepcontrol.launch_dependents;", "", {}, {});

@@ -1,5 +1,5 @@
-// The program instance that this thread is of: its numbers, the grid's sizes, and which of the kernel's arguments stand
-// for them where blocks take instances in turn.
+// The program instance that this thread belongs to: its ids, the grid's sizes, and the kernel's parameters that replace
+// them where blocks run several instances in turn.
 #pragma once
 #include "compiler/conversion/kgpu_to_nvvm/Place.h"
 
@@ -9,21 +9,21 @@ class Program {
 public:
   Program(mlir::func::FuncOp kernel, CodeBuilder &b, Place &place);
 
-  /// Blocks run many program instances.
+  /// True if a block runs many program instances.
   bool isPersistent() const { return persistent; }
-  /// That ops about instances suit a kernel of its kind; fails, reported, where not.
+  /// Checks that the ops on program instances suit this kind of kernel; fails, reported, where they do not.
   mlir::LogicalResult check(mlir::func::FuncOp kernel) const;
 
   /// tile.program_id and tile.num_programs (i32).
   mlir::Value id(unsigned axis);
   mlir::Value gridSize(unsigned axis);
-  /// The grid that is counted, x first, where it is not the one that the hardware has.
+  /// Sets the logical grid, x first, where it differs from the hardware's.
   void setGridSize(unsigned axis, mlir::Value size) { held->gridSizes[axis] = size; }
-  /// Number of the program instance that the hardware started, and how many it started (i32, one dimension).
+  /// The number of the program instance that the hardware started, and how many it started (i32, one dimension).
   mlir::Value first();
   mlir::Value step();
-  /// Linear program id, x fastest (i64), of the instance that `op` belongs to; `scalar` gives what the counter of the
-  /// loop over the instances is. Null, reported, where that loop is not around `op` in a persistent kernel.
+  /// The linear program id, x fastest (i64), of the instance that `op` belongs to; `scalar` maps the counter of the
+  /// loop over instances to its emitted value. Null, reported, if `op` is outside that loop in a persistent kernel.
   mlir::Value number(mlir::Operation *op, llvm::function_ref<mlir::Value(mlir::Value)> scalar);
 
 private:

@@ -1,4 +1,4 @@
-// Instructions by name: intrinsics of LLVM and inline PTX.
+// Instructions by name: LLVM intrinsics and inline PTX.
 #include "compiler/conversion/kgpu_to_nvvm/CodeBuilder.h"
 
 using namespace mlir;
@@ -37,7 +37,7 @@ Registers CodeBuilder::ptx(StringRef text, StringRef constraints, ArrayRef<Type>
   return values;
 }
 
-/// pmevent, which counts for a profiler and does nothing else: ptxas moves neither reads nor arithmetic across. Nothing
-/// promises it; test/ptxas/test_order.py holds the pinned ptxas to it. (Fences wait; barriers of a warp do not hold
-/// it.)
+/// pmevent counts for a profiler and does nothing else, but ptxas moves neither reads nor arithmetic across it. No
+/// document promises that; test/ptxas/test_order.py checks it for the pinned ptxas. (Fences wait; barriers of a warp do
+/// not keep ptxas from moving.)
 void CodeBuilder::hold() { ptx("pmevent 0;", "", {}, {}); }

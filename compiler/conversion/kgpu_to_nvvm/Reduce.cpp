@@ -1,9 +1,9 @@
-// tile.reduce inside a warp, and kgpu.partial_reduce: first the registers of each thread, then the lanes by
-// butterflies.
+// tile.reduce inside a warp, and kgpu.partial_reduce: first the registers of each thread, then lanes by butterfly
+// shuffles.
 //
-// The region is associative; it is taken as commutative only when that can be read off it. Registers are combined in
-// the order of the axis in both cases (four runs at a time, for the latency of the chain); lanes need a choice of sides
-// where the order matters, and registers that step over lanes are then combined after them.
+// The region is associative; it counts as commutative only if it is recognised as such. In both cases registers are
+// combined in the order of the axis (in up to four parallel runs, to hide the latency of the chain). Where order
+// matters, lanes select which side comes first, and registers that step over lanes are combined after the lanes.
 #include "compiler/conversion/kgpu_to_nvvm/Combine.h"
 #include "compiler/conversion/kgpu_to_nvvm/Shuffle.h"
 #include "dialects/kgpu/Combine.h"
@@ -16,21 +16,21 @@ using layout::Coord;
 using layout::Layout;
 
 namespace {
-/// One reduction: tuples by register of the operand's layout, of which fewer and fewer are left.
+/// One reduction: tuples by register of the operand's layout, combined until only the results are left.
 class WarpReduction {
 public:
   WarpReduction(Lowering &lowering, Operation *op, Region &region, unsigned axis, bool partialOrdered)
       : lowering(lowering), op(op), region(region), layout(kgpu::layoutOf(op->getOperand(0).getType())), axis(axis),
         commutative(kgpu::isCommutative(region)), partialOrdered(partialOrdered) {}
 
-  /// False after a report.
+  /// Returns false after reporting an error.
   bool run();
-  /// Registers that are left, in ascending order, with the tuple each holds.
+  /// The remaining registers, in ascending order, with the tuple that each holds.
   const std::map<int64_t, Tuple> &left() const { return tuples; }
 
 private:
   bool reduceRegisters(ArrayRef<AxisDigit> digits);
-  /// The first of `run` and all registers that differ from it in `digits` only, in the order of the axis.
+  /// `first` and all registers that differ from it only in `digits`, in the order of the axis.
   SmallVector<int64_t> runFrom(int64_t first, ArrayRef<AxisDigit> digits);
   bool comparePairs(ArrayRef<AxisDigit> digits);
   bool reduceLane(unsigned digit);
@@ -69,11 +69,11 @@ SmallVector<int64_t> WarpReduction::runFrom(int64_t first, ArrayRef<AxisDigit> d
   return registers;
 }
 
-/// The extremum of numbers that were widened from 16 bits is that of the narrow ones, which are compared two at a time:
+/// The extremum of values widened from 16 bits is the widened extremum of the narrow values, which are compared in pairs:
 ///
 ///     max(extf(a), extf(b), extf(c), extf(d))  ->  extf(max of both halves of max.f16x2({a, b}, {c, d}))
 ///
-/// False: these are others.
+/// False if this is not such a reduction.
 bool WarpReduction::comparePairs(ArrayRef<AxisDigit> digits) {
   Operation *compare = kgpu::singleOp(region);
   auto widen = op->getOperand(0).getDefiningOp<arith::ExtFOp>();
@@ -123,7 +123,7 @@ bool WarpReduction::comparePairs(ArrayRef<AxisDigit> digits) {
   return true;
 }
 
-/// Combines all registers that differ in `digits` only (ascending steps: the order of the axis).
+/// Combines all registers that differ only in `digits` (steps ascending: the order of the axis).
 bool WarpReduction::reduceRegisters(ArrayRef<AxisDigit> digits) {
   if (digits.empty())
     return true;
@@ -134,7 +134,7 @@ bool WarpReduction::reduceRegisters(ArrayRef<AxisDigit> digits) {
     if (!first)
       continue;
     SmallVector<Tuple> run = llvm::map_to_vector(runFrom(reg, digits), [&](int64_t r) { return tuples.at(r); });
-    // Runs side by side hide the latency of a chain; chains, not pairs, let products fuse with sums.
+    // Parallel chains hide latency; chains rather than pairs let products fuse with sums.
     size_t ways = run.size() >= 8 ? 4 : run.size() >= 4 ? 2 : 1;
     SmallVector<Tuple> parts;
     for (size_t way = 0; way < ways; ++way) {
@@ -155,7 +155,7 @@ bool WarpReduction::reduceRegisters(ArrayRef<AxisDigit> digits) {
   return true;
 }
 
-/// Combines two lanes that differ in one bit.
+/// Combines pairs of lanes that differ in one bit.
 bool WarpReduction::reduceLane(unsigned digit) {
   SmallVector<Value> flat;
   for (auto &[reg, tuple] : tuples)
@@ -176,7 +176,7 @@ bool WarpReduction::reduceLane(unsigned digit) {
   return true;
 }
 
-/// One instruction for all lanes, where the machine has it for this region. False: not this way.
+/// Combines all lanes in one instruction, if the machine has one for this region. Returns false if not.
 bool WarpReduction::reduceByRedux() {
   Operation *only = kgpu::singleOp(region);
   if (!only)
@@ -213,7 +213,7 @@ bool WarpReduction::run() {
         << op->getOperand(0).getType();
     return false;
   }
-  // In order: above the lowest place that is another warp's, registers stay (they are places of the partial result).
+  // Ordered: registers that step over other warps' elements are kept, as places of the partial result.
   if (partialOrdered) {
     int64_t lowest = INT64_MAX;
     for (Coord coord : {Coord::Warp, Coord::Group, Coord::Cta})
@@ -244,7 +244,7 @@ bool WarpReduction::run() {
         return false;
     return true;
   }
-  // Runs of registers and lanes in the order of the axis.
+  // Digits of registers and of lanes, in the order of the axis.
   for (size_t i = 0; i < digits->size();) {
     if ((*digits)[i].coord == Coord::Lane) {
       if (!reduceLane((*digits)[i++].index))
@@ -261,7 +261,8 @@ bool WarpReduction::run() {
   return true;
 }
 
-/// Hands the tuples that are left to the results: the register of each that has the same element beside the axis.
+/// Sets the results from the remaining tuples: each register takes the tuple that agrees with it in all other
+/// dimensions.
 static LogicalResult setResults(Lowering &lowering, Operation *op, unsigned axis, const std::map<int64_t, Tuple> &left,
                                 const Layout &from) {
   for (auto [index, result] : llvm::enumerate(op->getResults())) {
@@ -314,7 +315,7 @@ static LogicalResult emitPartialReduce(Lowering &lowering, kgpu::PartialReduceOp
   WarpReduction reduction(lowering, op, op.getCombine(), op.getAxis(), op.getOrdered());
   if (!reduction.run())
     return failure();
-  // Registers that are left are those of the result, in order.
+  // The remaining registers are those of the result, in order.
   for (auto [index, result] : llvm::enumerate(op.getResults())) {
     const Layout &to = kgpu::layoutOf(result.getType());
     Registers owners;

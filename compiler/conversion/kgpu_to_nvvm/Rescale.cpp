@@ -1,4 +1,4 @@
-// kgpu.rescale: a warp votes whether it has anything to multiply, and else goes around all of it.
+// kgpu.rescale: a warp votes whether it has anything to multiply, and if not, branches around the multiplications.
 #include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
 #include "dialects/kgpu/KgpuOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -14,7 +14,7 @@ static LogicalResult emitRescale(Lowering &lowering, kgpu::RescaleOp op) {
   Type type = values.front().getType();
   Value one = b.constant(type, b.getFloatAttr(type, 1.0));
   Value any;
-  // A row's factor is one value in many registers. Unordered: NaN is a factor too.
+  // The factor of a row is one value in many registers. The comparison is unordered, so NaN counts as differing from 1.
   for (Value factor : llvm::SmallSetVector<Value, 4>(factors.begin(), factors.end())) {
     Value differs = arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, factor, one);
     any = any ? arith::OrIOp::create(b, any, differs).getResult() : differs;

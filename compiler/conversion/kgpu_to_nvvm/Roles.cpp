@@ -1,16 +1,17 @@
-// kgpu.roles: each warp runs the body of its role with the registers that the role has, then all wait for each other.
+// kgpu.roles: each warp runs the body of its role, with the role's number of registers; then all warps wait for each
+// other.
 #include "compiler/conversion/kgpu_to_nvvm/Channel.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::nvvm;
 
-/// A warp's barrier is one of sixteen, and the first is the block's.
+/// There are sixteen named barriers, and the first is the block's.
 static constexpr int64_t kMaxRoles = 15;
-/// Registers are given out in groups of so many a thread.
+/// The granularity in which registers are allocated to a thread.
 static constexpr int64_t kRegisterStep = 8;
 
-/// Registers of a thread when the block starts: those that the launch limits it to, or an equal share of all.
+/// Registers per thread when the block starts: the limit of the launch, or an equal share of all.
 static int64_t registersAtLaunch(Lowering &lowering) {
   const GpuLimits &limits = lowering.target.gpu;
   int64_t most = lowering.maxRegisters ? lowering.maxRegisters : limits.maxRegisters;
@@ -22,7 +23,7 @@ static bool movesRegisters(kgpu::RolesOp op) {
   return llvm::any_of(op.getRegisters(), [](int32_t count) { return count != 0; });
 }
 
-/// The roles' registers come out of what the block starts with: a warp that asks for more would wait for ever.
+/// Checks that the roles' registers fit what the block starts with: a warp that asks for more would wait for ever.
 static LogicalResult checkRegisters(kgpu::RolesOp op, int64_t atLaunch, int64_t threads) {
   int64_t wanted = 0;
   for (unsigned role = 0; role < op.size(); ++role)
@@ -34,7 +35,7 @@ static LogicalResult checkRegisters(kgpu::RolesOp op, int64_t atLaunch, int64_t 
                           << wanted;
 }
 
-/// A role's threads start with the block's registers: they give back what is too much, or wait for what is missing.
+/// A role's threads start with the block's registers and release the surplus or wait for the rest.
 static void setRegisters(Lowering &lowering, int64_t wanted, int64_t atLaunch) {
   if (wanted == 0 || wanted == atLaunch)
     return;
@@ -46,7 +47,7 @@ static LogicalResult emitRole(Lowering &lowering, kgpu::RolesOp op, unsigned rol
   CodeBuilder &b = lowering.b;
   OpBuilder::InsertionGuard guard(b);
   setRegisters(lowering, op.getRegisters()[role], atLaunch);
-  // Warps that fill up the last four have given their registers back; that is all they do.
+  // Padding warps have released their registers and do nothing else.
   if (op.paddedWarps(role) != op.warpsOf(role)) {
     Value works = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, lowering.place.blockWarp(),
                                         b.i32(op.firstWarp(role) + op.warpsOf(role)));
@@ -83,7 +84,7 @@ static LogicalResult emitRoles(Lowering &lowering, kgpu::RolesOp op) {
   if (movesRegisters(op)) {
     if (failed(checkRegisters(op, atLaunch, threads)))
       return failure();
-    // ptxas takes setmaxnreg at its word only where it knows what there is at the start.
+    // ptxas honours setmaxnreg only if it knows the number of registers at the start.
     lowering.entry->setAttr("nvvm.maxnreg", b.getI32IntegerAttr(int32_t(atLaunch)));
   }
   Value warp = lowering.place.blockWarp();

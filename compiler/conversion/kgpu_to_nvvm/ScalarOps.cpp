@@ -14,8 +14,8 @@ static bool isDivision(Operation *op) {
              arith::CeilDivUIOp>(op);
 }
 
-/// LLVM may take a division as proof that its divisor is not zero (nor -1 under the smallest integer) and drop the very
-/// mask that kept the element out. The result there is that of the CPU target.
+/// LLVM may conclude from a division that its divisor is not zero (nor -1 under the smallest integer), and drop the
+/// very mask that excludes the element. For such divisors the result is that of the CPU target.
 Value ScalarOps::guardDivisor(Operation *op, Value dividend, Value divisor) {
   bool isSigned = isa<arith::DivSIOp, arith::RemSIOp, arith::FloorDivSIOp, arith::CeilDivSIOp>(op);
   const ConstantIntRanges &range = alignment.ranges().get(op->getOperand(1));
@@ -45,8 +45,9 @@ Value ScalarOps::guardDivisor(Operation *op, Value dividend, Value divisor) {
   return arith::SelectOp::create(b, bad, constantOf(APInt(bits, 1)), divisor);
 }
 
-/// A program's place along the grid's first axis. A grid mostly has no other: the number of the program is smaller
-/// then, and nobody waits for a division, which takes some 180 clocks before anything can be loaded.
+/// A program's coordinate along the grid's first axis. Most grids have one axis; then the program's number is smaller
+/// than the side, and a branch avoids waiting for a division, which takes some 180 clocks before anything can be
+/// loaded.
 Value ScalarOps::remainderOfGrid(Value number, Value side) {
   Value isSmaller = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, number, side);
   auto branch = scf::IfOp::create(b, number.getType(), isSmaller, /*addThenBlock=*/true, /*addElseBlock=*/true);
@@ -74,8 +75,8 @@ SmallVector<Value, 2> ScalarOps::apply(Operation *op, ArrayRef<Value> operands) 
     return {LLVM::PtrToIntOp::create(b, b.getI64Type(), operands[0]).getResult()};
   if (isa<tile::IntToPtrOp>(op))
     return {LLVM::IntToPtrOp::create(b, b.globalPointer(), operands[0]).getResult()};
-  // One float as another, which are f16 and bf16: LLVM 22 takes what was cast for an integer when it compares a cast
-  // with zero, and then cannot select what it made (llvm-project #198389). So it is not to see the cast.
+  // One float type as another, i.e. f16 and bf16. When LLVM 22 compares such a cast with zero it treats the cast's
+  // operand as an integer, and cannot select the result (llvm-project #198389). So the cast is hidden from it.
   if (auto cast = dyn_cast<arith::BitcastOp>(op)) {
     Type from = elementOf(cast.getIn()), to = elementOf(cast.getOut());
     if (from != to && (from.isF16() || from.isBF16()) && (to.isF16() || to.isBF16())) {
@@ -108,7 +109,7 @@ SmallVector<Value, 2> ScalarOps::apply(Operation *op, ArrayRef<Value> operands) 
   clone->setDiscardableAttrs(ArrayRef<NamedAttribute>());
   for (Value result : clone->getResults())
     result.setType(registerType(elementOf(result)));
-  // Offsets that provably stay in their width let LLVM take constants out of sign extensions.
+  // Offsets that provably do not overflow let LLVM take constants out of sign extensions.
   if (isa<arith::AddIOp, arith::SubIOp, arith::MulIOp>(op) && !alignment.ranges().mayOverflowSigned(op)) {
     auto flags = cast<arith::ArithIntegerOverflowFlagsInterface>(clone).getOverflowAttr().getValue();
     clone->setAttr("overflowFlags",

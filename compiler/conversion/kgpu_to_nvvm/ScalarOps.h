@@ -8,14 +8,14 @@ namespace kiln::nvvm {
 
 class ScalarOps {
 public:
-  /// `outside`: the scalar of a value that a region takes from around it.
+  /// `outside`: gives the scalar for a value that a region uses from outside.
   ScalarOps(CodeBuilder &b, const AlignmentAnalysis &alignment, std::function<mlir::Value(mlir::Value)> outside)
       : b(b), alignment(alignment), outside(std::move(outside)) {}
 
-  /// One arith, math or pointer op on scalars; empty on an unknown op (reported).
+  /// Emits one arith, math or pointer op on scalars; empty for an unknown op (reported).
   llvm::SmallVector<mlir::Value, 2> apply(mlir::Operation *op, llvm::ArrayRef<mlir::Value> operands);
-  /// Applies a single-block region of scalar ops (reduce, scan, portable) and returns what it yields; empty when an op
-  /// in it is unknown (reported).
+  /// Emits a single-block region of scalar ops (reduce, scan, portable) and returns what it yields; empty if it holds
+  /// an unknown op (reported).
   Registers applyRegion(mlir::Region &region, llvm::ArrayRef<mlir::Value> arguments);
 
 private:
@@ -27,10 +27,10 @@ private:
   std::function<mlir::Value(mlir::Value)> outside;
 };
 
-/// Library.cpp: assembly text, applied once, to a group of elements of each operand; a group of each result.
+/// In Library.cpp: applies assembly once, to a group of elements of each operand; returns a group for each result.
 llvm::SmallVector<Registers> emitAssembly(CodeBuilder &b, tile::InlineAsmOp op, llvm::ArrayRef<Registers> groups);
 
-/// Library.cpp: a call of a library function on scalars; null when there is none of that name (reported).
+/// In Library.cpp: a call of a library function on scalars; null if there is no such function (reported).
 mlir::Value emitExternCall(CodeBuilder &b, tile::ExternCallOp op, llvm::ArrayRef<mlir::Value> operands);
 
 } // namespace kiln::nvvm

@@ -1,9 +1,9 @@
-// tile.scan inside a warp, kgpu.partial_scan and kgpu.add_prefix. Along the axis lie registers (fast ones), then lanes,
-// then further registers; what lies otherwise, or between warps, kiln-lower-exchanges has brought into this form.
+// tile.scan inside a warp, kgpu.partial_scan and kgpu.add_prefix. Along the axis there are registers (fast ones), then
+// lanes, then further registers; kiln-lower-exchanges has converted tiles to which this does not apply.
 //
-// Each thread runs over its fast registers; the totals of those runs are scanned over the lanes by butterflies (the
-// region has no neutral element, so a lane knows by a flag whether anything came before it); the totals of whole warps
-// go from one slow register to the next; then every element takes what came before its run.
+// Each thread scans its runs of fast registers. The totals of the runs are scanned over the lanes by butterfly shuffles
+// (the region has no neutral element, so a flag tells a lane whether anything precedes it). The totals of whole warps
+// pass from one slow register to the next. Then every element is combined with what precedes its run.
 #include "compiler/conversion/kgpu_to_nvvm/Combine.h"
 #include "compiler/conversion/kgpu_to_nvvm/Shuffle.h"
 #include "dialects/kgpu/KgpuOps.h"
@@ -24,18 +24,18 @@ public:
       : lowering(lowering), op(op), reverse(reverse), layout(kgpu::layoutOf(op->getOperand(0).getType())), fast(fast),
         lanes(lanes), slow(slow) {}
   LogicalResult run();
-  /// The sum of each run of fast and slow registers and lanes, by the run's first register.
+  /// The sum over each run of fast and slow registers and lanes, by the run's first register.
   const std::map<int64_t, Tuple> &sums() const { return totals; }
 
 private:
-  /// What came before a run, and the run's sum; before: whether anything came (null: always).
+  /// What precedes a run, the run's sum, and `before`: whether anything precedes it (null: always).
   struct Run {
     Tuple carry, total;
     Value before;
   };
-  /// a is what comes first in the order of the scan.
+  /// a precedes b in the order of the scan.
   Tuple add(const Tuple &a, const Tuple &b) { return combine(lowering, op->getRegion(0), a, b); }
-  /// Registers from `reg` that differ in `digits`, in the order of the scan.
+  /// The registers that differ from `reg` only in `digits`, in the order of the scan.
   SmallVector<int64_t> along(int64_t reg, ArrayRef<AxisDigit> digits);
   bool scanLanes(Run &run);
 
@@ -62,7 +62,7 @@ SmallVector<int64_t> WarpScan::along(int64_t reg, ArrayRef<AxisDigit> digits) {
   return registers;
 }
 
-/// Exclusive scan of run.total over the lanes; run.total becomes the sum of all of them.
+/// Exclusive scan of run.total over the lanes; run.total becomes the sum over all lanes.
 bool WarpScan::scanLanes(Run &run) {
   CodeBuilder &b = lowering.b;
   for (const AxisDigit &digit : lanes) {
@@ -77,7 +77,7 @@ bool WarpScan::scanLanes(Run &run) {
       run.carry = other;
       run.before = upper;
     } else {
-      // Something came before me: from the other half, and perhaps from my own as well.
+      // In the upper half, the other half precedes this lane, and perhaps lanes of its own half too.
       Tuple joined = select(lowering, run.before, add(other, run.carry), other);
       run.carry = select(lowering, upper, joined, run.carry);
       run.before = arith::OrIOp::create(b, run.before, upper);
@@ -99,7 +99,7 @@ LogicalResult WarpScan::run() {
   for (int64_t row = 0; row < layout.registers(); ++row) {
     if (!isOwnerRegister(layout, row) || !isFirst(row, fast) || !isFirst(row, slow))
       continue;
-    Tuple sum; // of the slow steps so far
+    Tuple sum; // over the slow registers so far
     for (int64_t start : along(row, slow)) {
       SmallVector<int64_t> registers = along(start, fast);
       for (size_t i = 1; i < registers.size(); ++i) {
@@ -158,7 +158,7 @@ static LogicalResult emitScan(Lowering &lowering, tile::ScanOp op) {
   return WarpScan(lowering, op, op.getReverse(), fast, lanes, slow).run();
 }
 
-/// The shortest step of a warp along the axis. Registers that step further start segments of their own.
+/// A warp's smallest step along the axis. Registers that step further start new segments.
 static int64_t leastWarpStep(const Layout &layout, unsigned axis) {
   int64_t least = INT64_MAX;
   for (const layout::Digit &digit : layout.digits(Coord::Warp))
@@ -199,7 +199,7 @@ static LogicalResult emitAddPrefix(Lowering &lowering, kgpu::AddPrefixOp op) {
   const Layout &scanned = kgpu::layoutOf(op.getOperand(count).getType());
   Layout segments = *kgpu::segmentSums(layout, axis);
   int64_t places = scanned.shape()[axis];
-  // Lanes count the low bits of a place, registers the rest.
+  // Lanes hold the low bits of a segment's number, registers the rest.
   int64_t inLanes = 1;
   for (const layout::Digit &digit : scanned.digits(Coord::Lane))
     inLanes *= digit.basis[axis] != 0 ? 2 : 1;
@@ -207,7 +207,7 @@ static LogicalResult emitAddPrefix(Lowering &lowering, kgpu::AddPrefixOp op) {
     element.erase(element.begin() + axis);
     return element;
   };
-  // What came before each segment of this thread, and whether anything did.
+  // What precedes each segment of this thread, and whether anything does.
   SmallVector<std::pair<Tuple, Value>> before;
   for (int64_t segment = 0; segment < segments.registers(); ++segment) {
     Value place = lowering.coordinates.of(segments, segment, axis);
@@ -235,7 +235,7 @@ static LogicalResult emitAddPrefix(Lowering &lowering, kgpu::AddPrefixOp op) {
   SmallVector<Registers> results(count, Registers(layout.registers()));
   int64_t lowestWarp = leastWarpStep(layout, axis);
   for (int64_t reg = 0; reg < layout.registers(); ++reg) {
-    // Its segment: the register of the sums with the same digits, counted as they were kept.
+    // The segment of the register: the register of the sums with the same digits among those that were kept.
     int64_t segment = 0, stride = 1, rest = reg;
     for (const layout::Digit &digit : layout.digits(Coord::Reg)) {
       int64_t value = rest % digit.radix;

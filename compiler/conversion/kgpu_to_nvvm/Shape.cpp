@@ -1,5 +1,5 @@
-// Ops that make tiles or change their shape: registers get other names. What a layout cannot say by registers alone was
-// made a conversion before.
+// Ops that make tiles or change their shape: registers are renamed. Where renaming is not enough, an earlier pass has
+// inserted a conversion.
 #include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
 #include "dialects/layout/Builder.h"
 #include "dialects/layout/Conversion.h"
@@ -10,7 +10,7 @@ using namespace kiln::nvvm;
 using layout::Coord;
 using layout::Layout;
 
-/// `result` seen as a layout of another shape with the same register numbers: `basis(digit, new dimension)`.
+/// `result` as a layout of another shape with the same register numbers; `basis` maps each digit's basis to that shape.
 static std::optional<Layout> project(const Layout &result, ArrayRef<int64_t> shape,
                                      llvm::function_ref<layout::Index(const layout::Index &)> basis) {
   layout::LayoutBuilder projected(shape);
@@ -20,7 +20,7 @@ static std::optional<Layout> project(const Layout &result, ArrayRef<int64_t> sha
   return projected.finish();
 }
 
-/// Sets `value` from the registers of `source`, whose layout `wanted` is that of `value` seen in the source's shape.
+/// Sets `value` from the registers of `source`; `wanted` is the layout of `value`, expressed in the source's shape.
 static LogicalResult rename(Lowering &lowering, Operation *op, Value source, Value value,
                             const std::optional<Layout> &wanted) {
   auto map = wanted ? layout::registerMap(*layoutOf(source.getType()), *wanted) : std::nullopt;
@@ -37,7 +37,7 @@ static LogicalResult emitMakeRange(Lowering &lowering, tile::MakeRangeOp op) {
   const Layout &layout = *layoutOf(op.getType());
   Registers registers;
   int64_t start = int32_t(op.getStart());
-  // Within [0, end): no sum wraps. A negative start may not promise nuw.
+  // All values are within [0, end), so no sum wraps. A negative start excludes nuw.
   auto flags = arith::IntegerOverflowFlags::nsw;
   if (start >= 0)
     flags = flags | arith::IntegerOverflowFlags::nuw;
@@ -60,7 +60,7 @@ static LogicalResult emitSplat(Lowering &lowering, tile::SplatOp op) {
 }
 
 static LogicalResult emitUnsplat(Lowering &lowering, tile::UnsplatOp op) {
-  // A tile of one element is in every register of every thread.
+  // Every register of every thread holds the tile's one element.
   lowering.set(op.getResult(), {lowering.scalar(op.getValue())});
   return success();
 }
@@ -97,7 +97,7 @@ static LogicalResult emitTrans(Lowering &lowering, tile::TransOp op) {
 }
 
 static LogicalResult emitReshape(Lowering &lowering, tile::ReshapeOp op) {
-  // From whichever side can be said in the other's shape.
+  // Try from both sides: one layout may be expressible in the other's shape.
   const Layout &from = *layoutOf(op.getValue().getType()), &to = *layoutOf(op.getType());
   if (auto seen = from.reshape(to.shape()); seen && seen->registers() == from.registers())
     if (auto map = layout::registerMap(*seen, to)) {
@@ -136,7 +136,7 @@ static LogicalResult emitJoin(Lowering &lowering, tile::JoinOp op) {
 }
 
 static LogicalResult emitSplit(Lowering &lowering, tile::SplitOp op) {
-  // The pair of two such results: registers 2r and 2r + 1 hold what register r of either holds.
+  // Join two such results: registers 2r and 2r + 1 of the pair hold what register r of each half holds.
   const Layout &half = *layoutOf(op.getLhs().getType());
   auto map = layout::registerMap(*layoutOf(op.getValue().getType()), half.join());
   if (!map || int64_t(map->size()) != 2 * half.registers())
@@ -152,7 +152,7 @@ static LogicalResult emitSplit(Lowering &lowering, tile::SplitOp op) {
 }
 
 static LogicalResult emitCat(Lowering &lowering, tile::CatOp op) {
-  // Where the threads of both inputs and of the result are spread alike, only registers tell the halves apart.
+  // If the threads are spread alike in both inputs and the result, registers alone distinguish the halves.
   const Layout &to = *layoutOf(op.getType());
   unsigned axis = op.getAxis();
   int64_t first = shapeOf(op.getLhs())[axis], threadBits = 0;
@@ -163,7 +163,7 @@ static LogicalResult emitCat(Lowering &lowering, tile::CatOp op) {
     for (const layout::Digit &digit : to.digits(coord))
       threadBits |= digit.basis[axis];
   }
-  // No thread reaches over the seam: it is at a multiple of all that threads add.
+  // No thread's part crosses the seam: it is at a multiple of all that threads add.
   alike &= first % (llvm::PowerOf2Ceil(threadBits + 1)) == 0;
   Registers registers;
   for (int64_t reg = 0; alike && reg < to.registers(); ++reg) {

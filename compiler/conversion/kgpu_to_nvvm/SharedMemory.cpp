@@ -35,8 +35,8 @@ OffsetMap::OffsetMap(const Layout &memory) : memory(memory) {
     digits.push_back({place, digit.radix, dim});
     place *= digit.radix;
   }
-  // Gauss: rows of (element bits, digits that XOR to them), each with a lowest bit no other row has. Digits of other
-  // ctas count as beyond the offset.
+  // Gaussian elimination: rows of (element bits, the digits that XOR to them), each with a lowest bit that no other row
+  // has. Digits of other ctas are numbered after those of the offset.
   auto insert = [&](uint64_t vector, uint64_t digit) {
     for (auto &[row, known] : rows)
       if (vector & (row & -row)) {
@@ -92,7 +92,7 @@ int64_t OffsetMap::offsetOf(const layout::Index &element) const { return valueOf
 // Plans
 //===----------------------------------------------------------------------===//
 
-/// Digits of the offset that lanes, warps, groups and ctas move.
+/// The digits of the offset that depend on lanes, warps, groups and ctas.
 static uint64_t threadBits(const Layout &tile, const OffsetMap &map) {
   uint64_t bits = 0;
   for (Coord coord : kPlaces)
@@ -129,7 +129,7 @@ MemoryPlan nvvm::planMemory(const Layout &tile, const OffsetMap &map, int64_t el
     strides.push_back(stride);
     stride *= digit.radix;
   }
-  // Register digits that step through memory one element, two elements, ... and are alone in that.
+  // Register digits that step through memory by one element, two elements, ..., where no other digit does.
   SmallVector<int64_t> inVector = {0};
   uint64_t taken = 0;
   for (unsigned bit = 0; bit < map.places().size(); ++bit) {
@@ -176,7 +176,7 @@ Value MemoryAddress::threadBytes(uint64_t flip) {
     if (term)
       sum = sum ? arith::AddIOp::create(b, sum, term, kNoWrap).getResult() : term;
   };
-  // Between odd digits the offset is a number of bits times a place value.
+  // Between odd digits, the offset is a binary number times a place value.
   for (unsigned begin = 0; begin < places.size();) {
     if (places[begin].radix != 2) {
       int64_t value = places[begin].value * elementBytes;
@@ -227,7 +227,7 @@ Value MemoryAddress::threadBytes(uint64_t flip) {
 Value MemoryAddress::of(const MemoryPlan::Vector &access) {
   Value &pointer = pointers[access.flip];
   if (!pointer) {
-    // The thread's part is the same wherever the memory is used: computed once.
+    // The thread's part is the same wherever the memory is used, so it is computed once.
     Value bytes = lowering.place.atEntry([&] { return threadBytes(access.flip); });
     pointer = bytes ? lowering.b.offsetBy(base, bytes) : base;
   }

@@ -5,7 +5,8 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::nvvm;
 
-/// What swizzles repeat by, if something in the kernel is swizzled by address; otherwise what the widest access wants.
+/// The period of the swizzles if anything in the kernel is swizzled by address; otherwise the size of the widest
+/// access.
 static int64_t alignmentOf(func::FuncOp kernel) {
   int64_t align = kgpu::kSharedAlign;
   kernel.walk([&](Operation *op) {

@@ -9,9 +9,9 @@ public:
   SharedWindow(mlir::func::FuncOp kernel, CodeBuilder &b, Place &place)
       : kernel(kernel), b(b), place(place), held(place) {}
 
-  /// !llvm.ptr<3>
+  /// A !llvm.ptr<3> to its start.
   mlir::Value base();
-  /// `offset` bytes into it, as the 32-bit address that PTX takes.
+  /// The 32-bit address, as PTX takes it, `offset` bytes after the start.
   mlir::Value address(int64_t offset);
 
 private:

@@ -16,7 +16,7 @@ static Registers shuffleWords(Lowering &lowering, ArrayRef<Value> values, llvm::
   CodeBuilder &b = lowering.b;
   Type i32 = b.getI32Type(), i64 = b.getI64Type();
   Registers results(values.size());
-  // Of each narrow width, the values that share the word being filled.
+  // The values of each narrow width that are to share the next word.
   SmallVector<unsigned> bytes, halves;
   auto flush = [&](SmallVector<unsigned> &waiting, int64_t bits) {
     if (waiting.empty())
@@ -67,7 +67,7 @@ static Registers shuffleWords(Lowering &lowering, ArrayRef<Value> values, llvm::
 }
 
 static Value shuffleWord(Lowering &lowering, StringRef mode, Value word, Value operand) {
-  // All lanes take part: control flow of a kernel is uniform.
+  // All lanes take part: a kernel's control flow is uniform.
   return lowering.b.intrinsic(("llvm.nvvm.shfl.sync." + mode + ".i32").str(), lowering.b.getI32Type(),
                               {lowering.b.i32(-1), word, operand, lowering.b.i32(31)});
 }
@@ -100,7 +100,7 @@ Value nvvm::selectBy(Lowering &lowering, const layout::Select &select, ArrayRef<
   SmallVector<Value> candidates;
   for (int64_t choice : select.choices)
     candidates.push_back(values[choice]);
-  // The lowest bit of the index halves the list first.
+  // The index's lowest bit is resolved first, which halves the list.
   for (const layout::Parity &parity : select.bits) {
     Value bit;
     SmallVector<Value> half;

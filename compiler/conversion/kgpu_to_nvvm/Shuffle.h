@@ -1,18 +1,19 @@
-// Registers handed between the lanes of a warp, whatever their type: cut into 32-bit words or packed into them.
+// Shuffles of registers of any type between the lanes of a warp: registers are split into 32-bit words or packed into
+// them.
 #pragma once
 #include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
 #include "dialects/layout/Conversion.h"
 
 namespace kiln::nvvm {
 
-/// Each value as held by lane ^ laneXor. Narrow values share a word, so hand over what belongs together at once.
+/// Each value as lane ^ laneXor holds it. Narrow values share words, so pass values that belong together in one call.
 Registers shuffleXor(Lowering &lowering, llvm::ArrayRef<mlir::Value> values, int64_t laneXor);
-/// Each value as held by lane `source` (i32, 0 to 31, each lane its own).
+/// Each value as lane `source` holds it (i32, 0 to 31, chosen by each lane for itself).
 Registers shuffleFrom(Lowering &lowering, llvm::ArrayRef<mlir::Value> values, mlir::Value source);
 
-/// i1: the XOR of some bits of this thread; true when there are none that are clear.
+/// i1: the XOR of some bits of this thread's number.
 mlir::Value parityOf(Lowering &lowering, const layout::Parity &parity);
-/// One of `values`, as this thread's bits choose.
+/// One of `values`, selected by this thread's bits.
 mlir::Value selectBy(Lowering &lowering, const layout::Select &select, llvm::ArrayRef<mlir::Value> values);
 
 } // namespace kiln::nvvm

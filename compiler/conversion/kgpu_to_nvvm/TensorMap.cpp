@@ -1,5 +1,5 @@
-// kgpu.tensor_map: each distinct map is one parameter of the kernel, which the launch derives from the arguments; here
-// is what it derives it from.
+// kgpu.tensor_map: each distinct map is a parameter of the kernel that the launch derives from the arguments. This file
+// describes how.
 #include "compiler/analysis/KernelInterface.h"
 #include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
 #include "dialects/kgpu/KgpuOps.h"
@@ -10,7 +10,7 @@ using namespace kiln;
 using namespace kiln::nvvm;
 
 namespace {
-/// A scalar as the launch works it out: a constant, or an argument widened one way.
+/// A scalar as the launch computes it: a constant, or an argument widened in one way.
 struct Source {
   std::optional<APInt> constant;
   unsigned argument = 0;
@@ -18,7 +18,7 @@ struct Source {
 };
 } // namespace
 
-/// std::nullopt where a value was widened with its sign first and without it then, which no argument needs.
+/// std::nullopt for a value that was sign-extended and then zero-extended, which no argument needs.
 static std::optional<Source> sourceOf(Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value))
     return Source{std::nullopt, argument.getArgNumber()};
@@ -42,7 +42,7 @@ static std::optional<Source> sourceOf(Value value) {
   return source;
 }
 
-/// One entry of the metadata's `tensor_maps`, but for its offset; equal maps have equal entries. Null after an error.
+/// One entry of the metadata's `tensor_maps`, without its offset; equal maps have equal entries. Null after an error.
 static DictionaryAttr describe(kgpu::TensorMapOp op) {
   Builder b(op.getContext());
   auto made = op.getDesc().getDefiningOp<tile::MakeDescOp>();
@@ -117,7 +117,7 @@ ArrayAttr TensorMaps::bind(LLVM::LLVMFuncOp entry, int64_t offset) {
   Value first;
   for (auto [i, map] : llvm::enumerate(maps)) {
     unsigned index = entry.getNumArguments() - size() + unsigned(i);
-    // Constant for the grid, or the thread would copy it to its own memory, which the copy engine cannot read.
+    // Without grid_constant the thread would copy the map to its local memory, which the copy engine cannot read.
     entry.setArgAttr(index, "llvm.byval", TypeAttr::get(type));
     entry.setArgAttr(index, "llvm.align", b.getI64IntegerAttr(align));
     entry.setArgAttr(index, "nvvm.grid_constant", b.getUnitAttr());
@@ -126,7 +126,7 @@ ArrayAttr TensorMaps::bind(LLVM::LLVMFuncOp entry, int64_t offset) {
     entries.set("offset", b.getI64IntegerAttr(offset));
     described.push_back(entries.getDictionary(b.getContext()));
     offset += bytes;
-    // On its way before the first copy asks for it; each processor has a cache of them.
+    // Prefetched ahead of the first copy that needs it; each processor has a cache of maps.
     if (!first)
       first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, place.thread(), b.i32(0));
     b.ptx("@$1 prefetch.tensormap [$0];", "l,b", {}, {entry.getArgument(index), first});

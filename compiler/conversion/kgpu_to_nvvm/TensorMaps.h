@@ -1,4 +1,4 @@
-// The maps that the launch derives from the arguments: each distinct one is one parameter of the kernel, behind all
+// The maps that the launch derives from the arguments. Each distinct map is one parameter of the kernel, after all
 // others.
 #pragma once
 #include "compiler/conversion/kgpu_to_nvvm/Place.h"
@@ -10,11 +10,11 @@ class TensorMaps {
 public:
   TensorMaps(CodeBuilder &b, Place &place) : b(b), place(place) {}
 
-  /// Finds the maps of the kernel and how the launch derives them; fails, reported, where it cannot.
+  /// Finds the kernel's maps and how the launch derives them; fails, reported, where it cannot.
   mlir::LogicalResult collect(mlir::func::FuncOp kernel, const Target &target);
   unsigned size() const { return unsigned(maps.size()); }
-  /// Attributes of the last parameters of `entry`, which start behind `offset` bytes of others, and the maps on their
-  /// way to the processor's cache; what the metadata says of them, or null.
+  /// Sets the attributes of the last parameters of `entry`, which start after `offset` bytes of others, and prefetches
+  /// the maps into the processor's cache. Returns what the metadata says of them, or null.
   mlir::ArrayAttr bind(mlir::LLVM::LLVMFuncOp entry, int64_t offset);
   /// The address of a map among the parameters (!llvm.ptr, generic: "l" in PTX).
   mlir::Value parameter(mlir::LLVM::LLVMFuncOp entry, mlir::Operation *map) const {
@@ -24,7 +24,7 @@ public:
 private:
   CodeBuilder &b;
   Place &place;
-  llvm::SmallVector<mlir::DictionaryAttr, 4> maps; ///< as the metadata describes them, but for the offset
+  llvm::SmallVector<mlir::DictionaryAttr, 4> maps; ///< as the metadata describes them, without the offset
   llvm::DenseMap<mlir::Operation *, unsigned> ids;
 };
 

@@ -1,4 +1,4 @@
-// kgpu.copy_block and kgpu.copy_tile: cp.async, each thread its share of a tile, 16, 8 or 4 bytes at once.
+// kgpu.copy_block and kgpu.copy_tile: cp.async. Each thread copies its share of a tile, 16, 8 or 4 bytes at a time.
 #include "compiler/conversion/kgpu_to_nvvm/Access.h"
 #include "compiler/conversion/kgpu_to_nvvm/Descriptor.h"
 #include "compiler/conversion/kgpu_to_nvvm/SharedMemory.h"
@@ -10,19 +10,19 @@ using namespace kiln::nvvm;
 using layout::Coord;
 using layout::Layout;
 
-// Bytes that one instruction copies, at most and at least.
+// The most and the least bytes that one instruction copies.
 static constexpr int64_t kMostBytes = 16, kLeastBytes = 4;
 
 namespace {
-/// What of one piece of a tile is read.
+/// What is read of one piece of a tile.
 struct Piece {
-  int64_t reg;  ///< its first element, in the layout that says which thread copies what
+  int64_t reg;  ///< its first element, in the layout that determines which thread copies what
   Value source; ///< !llvm.ptr<1>
-  Value mask;   ///< i1: any of it; null: yes
-  Value count;  ///< i32: how many elements, where any; null: all
+  Value mask;   ///< i1: whether anything is read; null: yes
+  Value count;  ///< i32: how many elements are read, if any; null: all
 };
 
-/// Copies to one part of a slot.
+/// Emits the copies to one part of a slot.
 class Copier {
 public:
   Copier(Lowering &lowering, const Layout &tile, kgpu::MemType memory, Value to, tile::Eviction evict, Value when)
@@ -33,11 +33,11 @@ public:
     predicate = made && owner ? arith::AndIOp::create(b, made, owner).getResult() : made ? made : owner;
   }
 
-  /// Elements of a piece, where addresses allow `count`.
+  /// The elements of a piece, where addresses allow `count`.
   int64_t pieceOf(int64_t count) {
     count = std::min(count, kMostBytes / bytes);
     plan = planMemory(tile, map, bytes, count * bytes);
-    // Registers of one vector, in order, none beyond where addresses go on.
+    // The registers of one vector are consecutive, and none goes beyond where the addresses are contiguous.
     bool inOrder = llvm::all_of(plan.accesses, [&](const MemoryPlan::Vector &access) {
       for (auto [i, reg] : llvm::enumerate(access.registers))
         if (reg != access.registers.front() + int64_t(i))
@@ -70,7 +70,7 @@ private:
       operands.push_back(value);
       return "$" + std::to_string(operands.size() - 1);
     };
-    // What is not read is zero.
+    // What is not read becomes zero.
     if (Value count = piece.count ? piece.count : piece.mask ? lowering.b.i32(plan.vector) : Value()) {
       Value read = arith::MulIOp::create(b, count, lowering.b.i32(bytes));
       if (piece.mask)
@@ -89,7 +89,7 @@ private:
     lowering.b.ptx(text, constraints, {}, operands);
   }
 
-  /// One element, too narrow for an instruction of its own. Who does not own it moves it too.
+  /// One element, too narrow for a copy instruction. All replicas move it, not only the owner.
   void move(const Piece &piece, Value target) {
     VectorAccess access;
     access.element = element;
@@ -111,12 +111,12 @@ private:
   OffsetMap map;
   MemoryAddress address;
   tile::Eviction evict;
-  Value made, predicate; ///< whether at all, and whether by this thread; null: yes
+  Value made, predicate; ///< whether the copy happens at all, and whether in this thread; null: yes
   MemoryPlan plan;
 };
 } // namespace
 
-/// The dimension whose elements lie side by side in memory.
+/// The dimension that is contiguous in memory.
 static unsigned fastestOf(const Layout &memory) {
   for (const layout::Digit &digit : memory.digits(Coord::Offset))
     for (auto [dim, step] : llvm::enumerate(digit.basis))
@@ -134,7 +134,7 @@ static LogicalResult emitCopyBlock(Lowering &lowering, kgpu::CopyBlockOp op) {
   for (int32_t dim = int32_t(memory.getRank()); dim-- > 0;)
     if (dim != int32_t(fastest))
       order.push_back(dim);
-  // As wide as addresses are aligned: which thread has what goes by that.
+  // As wide as the addresses are aligned, which in turn determines which thread copies what.
   auto layoutFor = [&](int64_t vector) { return layout::blocked(memory.getShape(), order, vector, threads); };
   Layout widest = layoutFor(kMostBytes / bytes);
   BlockAccess block{op.getDesc(), op.getOffsets(), op.getBoundary(), &widest};

@@ -54,7 +54,7 @@ SmallVector<Type> nvvm::registerTypes(Type type) {
 // Registers that repeat an element
 //===----------------------------------------------------------------------===//
 
-/// The first register of this thread with the same element: digits that replicate set to zero.
+/// The first register of this thread with the same element: `reg` with all replicating digits set to zero.
 int64_t nvvm::ownerRegister(const Layout &layout, int64_t reg) {
   uint64_t owned = layout.ownerMask(Coord::Reg);
   if (!owned)

@@ -1,5 +1,5 @@
-// What values of kgpu IR are in one thread: a tile with a layout is a list of scalars, one for each register of the
-// layout; everything else is one scalar, but for descriptors (base, extents, strides) and cursors (slot, parity).
+// What a value of kgpu IR is in one thread: a tile with a layout is a list of scalars, one per register of the layout;
+// anything else is one scalar, except for descriptors (base, extents, strides) and cursors (slot, parity).
 //
 //     tensor<64xf16, blocked [64] vector 2>    2 registers of f16, the elements 2·lane and 2·lane + 1
 //     !tile.ptr<f32>                           1 of !llvm.ptr<1>
@@ -27,25 +27,26 @@ inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) {
   return mlir::cast<mlir::RankedTensorType>(value.getType()).getShape();
 }
 
-/// The layout in the type of a tile; null (never for IR that kiln-verify-layouts accepts) without one.
+/// The layout in the type of a tile; null if it has none (which kiln-verify-layouts rejects).
 const layout::Layout *layoutOf(mlir::Type type);
 using tile::memoryBytes;
-/// The type an element has by itself in memory, global and shared: as tile::memoryType, but a pointer is !llvm.ptr<1>.
+/// The type of a single element in global and shared memory: as tile::memoryType, except that a pointer is
+/// !llvm.ptr<1>.
 mlir::Type memoryType(mlir::Type element);
-/// The type an element has in a register: a pointer is !llvm.ptr<1>, everything else itself.
+/// The type of an element in a register: a pointer is !llvm.ptr<1>, anything else itself.
 mlir::Type registerType(mlir::Type element);
-/// How many registers a value of this type is, and their types.
+/// The number of registers of a value of this type, and their types.
 unsigned registerCount(mlir::Type type);
 llvm::SmallVector<mlir::Type> registerTypes(mlir::Type type);
 
 /// The first register of a thread that holds the same element as `reg`.
 int64_t ownerRegister(const layout::Layout &layout, int64_t reg);
 inline bool isOwnerRegister(const layout::Layout &layout, int64_t reg) { return ownerRegister(layout, reg) == reg; }
-/// Those that are their own owners, in order.
+/// The registers that are their own owners, in order.
 llvm::SmallVector<int64_t> ownerRegisters(const layout::Layout &layout);
-/// Sets registers that repeat an element to what its owner holds.
+/// Sets registers that repeat an element to what its owner register holds.
 void repeatOwners(const layout::Layout &layout, Registers &registers);
-/// All registers from what the owners hold, in their order.
+/// All registers, given those of the owners in their order.
 Registers fromOwners(const layout::Layout &layout, llvm::ArrayRef<mlir::Value> values);
 
 } // namespace kiln::nvvm

@@ -1,4 +1,4 @@
-// kgpu.warp_mma: mma.sync on fragments of 16 by 8, one instruction for each of them and each step along K.
+// kgpu.warp_mma: mma.sync on accumulator fragments of 16 by 8, one instruction per fragment and step along K.
 #include "compiler/conversion/kgpu_to_nvvm/Words.h"
 #include "dialects/kgpu/KgpuOps.h"
 
@@ -7,12 +7,12 @@ using namespace kiln;
 using namespace kiln::nvvm;
 using layout::Layout;
 
-// Registers of an accumulator fragment, words of a left and of a right one.
+// Registers of an accumulator fragment; words of a left and of a right operand's fragment.
 static constexpr int64_t kSums = 4, kLeftWords = 4, kRightWords = 2;
-// Products after one another that do not wait for each other.
+// The number of successive products that do not wait for each other.
 static constexpr int64_t kIndependent = 8;
 
-/// "{$3, $4}, ": `count` operands from number `first` on.
+/// "{$3, $4}, ": a list of `count` operands from number `first` on.
 static std::string operandsFrom(unsigned first, unsigned count) {
   std::string list = "{";
   for (unsigned i = 0; i < count; ++i)
@@ -20,7 +20,7 @@ static std::string operandsFrom(unsigned first, unsigned count) {
   return list + "}, ";
 }
 
-/// "=f,=f,r,r,0,1": results, words, and the sums that results are added to.
+/// "=f,=f,r,r,0,1": the results, the operands' words, and the sums that the results are tied to.
 static std::string constraintsOf(Type sum, unsigned sums, unsigned words) {
   std::string list;
   for (unsigned i = 0; i < sums; ++i)
@@ -32,7 +32,7 @@ static std::string constraintsOf(Type sum, unsigned sums, unsigned words) {
   return list;
 }
 
-/// Whether an op may be moved past others of its kind.
+/// True if an op may be moved past others of its kind.
 static bool isMovable(Operation *op) {
   if (isPure(op))
     return true;
@@ -42,8 +42,8 @@ static bool isMovable(Operation *op) {
   return load && !load.getVolatile_();
 }
 
-/// Moves `op` and what stands before it, as far back as nothing is written, to where it is first used: a factor's
-/// fragments are then loaded one step along K after the other, and never held as a whole.
+/// Moves `op` and the ops before it, back to the last write, down to their first use. So the fragments of an operand
+/// are loaded step by step along K, and never held as a whole.
 static void sinkToUses(Operation *op) {
   while (op && isMovable(op)) {
     Operation *before = op->getPrevNode(), *first = nullptr;
@@ -67,9 +67,10 @@ static LogicalResult emitWarpMma(Lowering &lowering, kgpu::WarpMmaOp op) {
   ArrayRef<Value> registers = lowering.get(op.getAcc());
   Registers sums = element.isF32() ? Registers(registers) : packWords(lowering, registers);
   unsigned perSum = kSums * sums.size() / registers.size();
-  // Fragments of each batch: along N first, then along M; those of factors along K first.
+  // The fragments of each batch: the accumulator's along N first, then along M; the operands' along K first.
   int64_t left = int64_t(lhs.size()) / (kLeftWords * steps), right = int64_t(rhs.size()) / (kRightWords * steps);
-  // Of a warp: its factors have batches · rows and batches · columns fragments, its sums batches · rows · columns.
+  // Per warp: the operands have batches · rows and batches · columns fragments, the accumulator batches · rows ·
+  // columns.
   int64_t batches = left * right / (int64_t(registers.size()) / kSums);
   int64_t rows = left / batches, columns = right / batches;
 
@@ -84,8 +85,9 @@ static LogicalResult emitWarpMma(Lowering &lowering, kgpu::WarpMmaOp op) {
   Block *block = lowering.b.getInsertionBlock();
   Block::iterator place = lowering.b.getInsertionPoint();
   Operation *last = place == block->begin() ? nullptr : &*std::prev(place);
-  // All fragments at one step before the next step: none waits for the one before it. Where the left factor is in
-  // registers anyway, some columns after the other: of the right factor, only those are held.
+  // All fragments of one step along K precede those of the next step, so that none waits for the previous one. Where
+  // the left operand is held in registers anyway, only some columns at a time: this bounds the registers of the right
+  // operand.
   auto loaded = op.getLhs().getDefiningOp<kgpu::LocalLoadOp>();
   bool held = !loaded || loaded->getBlock() != op->getBlock();
   int64_t together = held ? std::max<int64_t>(1, kIndependent / rows) : columns;

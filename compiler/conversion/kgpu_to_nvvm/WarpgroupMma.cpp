@@ -1,5 +1,5 @@
-// kgpu.warpgroup_mma and kgpu.mma_wait: wgmma. One text holds all instructions of an op, so that nothing comes between
-// them; the accumulator's registers go in and come out as the same ones.
+// kgpu.warpgroup_mma and kgpu.mma_wait: wgmma. One piece of inline assembly holds all instructions of an op, so that
+// nothing comes between them; the accumulator's registers are tied in and out.
 #include "compiler/conversion/kgpu_to_nvvm/MatrixDescriptor.h"
 #include "compiler/conversion/kgpu_to_nvvm/Words.h"
 #include "dialects/layout/Constructors.h"
@@ -12,10 +12,10 @@ using layout::Coord;
 using layout::Layout;
 
 namespace {
-/// Inline PTX under construction: operands are numbered as they are added, results and what is tied to them first.
+/// Inline PTX under construction: operands are numbered as they are added, results and tied operands first.
 class Text {
 public:
-  /// `inOut`: registers that go in and come out; with `fresh` they only come out.
+  /// `inOut`: registers that are both input and output; with `fresh`, output only.
   Text(ArrayRef<Value> inOut, bool fresh = false) {
     for (Value value : inOut) {
       bool isFloat = value.getType().isF32();
@@ -28,7 +28,7 @@ public:
     }
     next = types.size() + operands.size();
   }
-  /// The name of one more operand.
+  /// Adds an operand and returns its name.
   std::string operand(StringRef kind, Value value) {
     constraint(kind.str());
     operands.push_back(value);
@@ -45,7 +45,7 @@ private:
   unsigned next = 0;
 };
 
-/// A factor in memory: the lower word of its descriptor at the memory's start, and the words of its pieces.
+/// An operand in memory: the lower word of its descriptor for the memory's start, and the constants of its pieces.
 class Factor {
 public:
   Factor(Lowering &lowering, Text &text, Value memory, unsigned depthDim, const Layout &acc) {
@@ -56,7 +56,7 @@ public:
         across == 1 ? *kgpu::panelsBetween(acc, *kgpu::factorMemory(type, depthDim), type.getElementBytes()) : 1);
     CodeBuilder &b = lowering.b;
     Value start = LLVM::PtrToIntOp::create(b, b.getI32Type(), lowering.scalar(memory));
-    // Groups begin with rows or columns of their own.
+    // Each group starts at its own rows or columns.
     if (Value group = lowering.place.atEntry([&] {
           return lowering.coordinates.digitsValue(acc, Coord::Group, [&](unsigned i) {
             return descriptor->bytesAt(acc.digits(Coord::Group)[i].basis[across], 0);
@@ -82,7 +82,7 @@ private:
 };
 } // namespace
 
-/// "{$3, $4, ...}": `count` operands from number `first` on.
+/// "{$3, $4, ...}": a list of `count` operands from number `first` on.
 static std::string listOf(int64_t first, int64_t count) {
   std::string list = "{";
   for (int64_t i = 0; i < count; ++i)
@@ -106,7 +106,7 @@ static LogicalResult emitWarpgroupMma(Lowering &lowering, kgpu::WarpgroupMmaOp o
   int64_t perWord = acc.registers() / int64_t(words.size()), perBlock = columns / 2;
   int64_t blocks = acc.registers() / perBlock;
 
-  // Without a sum to add to, the registers may hold anything.
+  // Without an accumulator to add to, the registers may hold anything.
   APInt known;
   std::optional<bool> accumulates = true;
   if (Value condition = op.getAccumulate())
@@ -167,7 +167,7 @@ static LogicalResult emitWarpgroupMma(Lowering &lowering, kgpu::WarpgroupMmaOp o
 }
 
 Registers nvvm::waitForProducts(Lowering &lowering, ArrayRef<Value> registers, Type element, int64_t pending) {
-  // What uses the accumulator uses what comes out of here, so that nothing moves before it.
+  // Users of the accumulator use this assembly's outputs, so that LLVM moves none of them before the wait.
   Registers words = element.isF32() ? Registers(registers) : packWords(lowering, registers);
   Text text(words);
   text.line("wgmma.wait_group.sync.aligned " + Twine(pending) + ";");
@@ -175,7 +175,7 @@ Registers nvvm::waitForProducts(Lowering &lowering, ArrayRef<Value> registers, T
   return element.isF32() ? results : unpackWords(lowering, results, element);
 }
 
-/// Tiles are computed while the product is under way, between it (or the wait before) and this wait.
+/// True if tiles are computed while the product is in flight: between it (or the previous wait) and this wait.
 static bool isWorkedUnder(kgpu::MmaWaitOp op) {
   bool works = false;
   for (Operation *before = op->getPrevNode(); before; before = before->getPrevNode()) {
@@ -187,7 +187,7 @@ static bool isWorkedUnder(kgpu::MmaWaitOp op) {
 }
 
 static LogicalResult emitMmaWait(Lowering &lowering, kgpu::MmaWaitOp op) {
-  // ptxas moves the wait in front of all that does not need its product, and the warp would stand there.
+  // ptxas would move the wait before everything that does not need the product, and the warp would idle there.
   if (isWorkedUnder(op))
     lowering.b.hold();
   Type element = elementOf(op.getAcc());

@@ -15,7 +15,7 @@ Registers nvvm::packWords(Lowering &lowering, ArrayRef<Value> values) {
       words.push_back(b.toBits(values.front()));
       continue;
     }
-    // Pairs of floats stay floats: two f32 are rounded to such a pair by one instruction.
+    // Pairs of floats stay floats, because one instruction rounds two f32 to such a pair.
     Type element = values.front().getType();
     bool narrow = kWordBits / count == 8;
     if (narrow)

@@ -1,15 +1,15 @@
-// Elements of fragments as instructions take them: neighbouring registers packed into words of 32 bits.
+// Elements of fragments in the form that instructions take: consecutive registers packed into 32-bit words.
 #pragma once
 #include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
 
 namespace kiln::nvvm {
 
-/// Elements of 8, 16 or 32 bits, the first of each word in its low bits, as i32.
+/// Packs elements of 8, 16 or 32 bits into i32 words, the first element of each word in its low bits.
 Registers packWords(Lowering &lowering, llvm::ArrayRef<mlir::Value> values);
-/// The reverse, as `element`.
+/// Unpacks words to elements of type `element`.
 Registers unpackWords(Lowering &lowering, llvm::ArrayRef<mlir::Value> words, mlir::Type element);
 
-/// As mnemonics of products name it: f32 factors are tf32.
+/// The type's name in the mnemonics of products; an f32 operand is tf32.
 llvm::StringRef productTypeName(mlir::Type type, bool isFactor);
 
 } // namespace kiln::nvvm
