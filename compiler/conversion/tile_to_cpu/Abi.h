@@ -1,4 +1,4 @@
-// Offsets of runtime/launch/Abi.h that generated code reads, checked against it.
+// The offsets in runtime/launch/Abi.h that generated code uses, checked against that header.
 #pragma once
 #include "runtime/launch/Abi.h"
 #include <cstddef>

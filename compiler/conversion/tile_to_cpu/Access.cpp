@@ -1,4 +1,4 @@
-// Single accesses to memory: of scalars, of vectors of neighbours (masked where needed), and of lanes far apart.
+// Single accesses to memory: scalars, vectors of contiguous elements (masked where needed), and scattered lanes.
 #include "compiler/conversion/tile_to_cpu/CodeBuilder.h"
 
 using namespace mlir;

@@ -1,5 +1,5 @@
 // Atomics, one element at a time. What x86 has an instruction for (or LLVM a loop) is one atomicrmw; narrow floats are
-// exchanged as integers until nobody was in between.
+// updated by a compare-exchange loop on integers.
 #include "compiler/conversion/tile_to_cpu/Lowering.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -22,7 +22,7 @@ static LLVM::AtomicOrdering orderingOf(tile::MemSemantic sem) {
   return LLVM::AtomicOrdering::acq_rel;
 }
 
-/// A failed exchange only reads.
+/// The order of a failed exchange, which only reads.
 static LLVM::AtomicOrdering failureOrdering(LLVM::AtomicOrdering ordering) {
   if (ordering == LLVM::AtomicOrdering::acq_rel)
     return LLVM::AtomicOrdering::acquire;
@@ -59,7 +59,7 @@ static LLVM::AtomicBinOp binOpOf(tile::RMWKind kind) {
   return LLVM::AtomicBinOp::xchg;
 }
 
-/// The element as an integer of its width: what compare-exchange takes.
+/// The integer type of the element's width, which compare-exchange takes.
 static IntegerType bitsOf(Type element) {
   return IntegerType::get(element.getContext(), static_cast<unsigned>(memoryBytes(element) * 8));
 }

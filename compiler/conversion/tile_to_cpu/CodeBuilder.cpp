@@ -54,7 +54,7 @@ Value CodeBuilder::indexOf(Value value) { return arith::IndexCastOp::create(*thi
 
 void CodeBuilder::turnOver(MutableArrayRef<Value> columns) {
   int64_t size = columns.size();
-  // Exchange quarters of blocks of twice the stride, in log2(size) rounds.
+  // In log2(size) rounds, exchange quarters of blocks of twice the stride.
   for (int64_t stride = 1; stride < size; stride *= 2)
     for (int64_t low = 0; low < size; ++low) {
       if (low & stride)

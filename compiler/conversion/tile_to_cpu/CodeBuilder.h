@@ -1,6 +1,8 @@
-// The builder of CPU code: constants, vectors, loops and branches, and single accesses to memory. It knows no kernel.
+// The builder of CPU code: constants, vectors, loops and branches, and single accesses to memory. It does not depend on
+// the kernel.
 //
-// A lane of a vector is an element as arithmetic has it; a pointer is !llvm.ptr alone, and an i64 in a vector.
+// A lane of a vector has the element's arithmetic type, except that a pointer is a scalar !llvm.ptr but an i64 in
+// vectors.
 #pragma once
 #include "compiler/conversion/tile_to_cpu/Index.h"
 #include "compiler/conversion/tile_to_cpu/Shape.h"
@@ -19,7 +21,7 @@ public:
   //--- Types
   const mlir::Type ptrType; ///< !llvm.ptr
   mlir::Type scalarType(mlir::Type element);
-  /// Of one element, or of a vector of them.
+  /// The type of one element, or of a vector of them, as `at` asks.
   mlir::Type laneType(mlir::Type element, const Index &at);
 
   //--- Constants and vectors
@@ -30,13 +32,13 @@ public:
   mlir::Value iota(mlir::Type element, int64_t width);
   mlir::Value indexOf(mlir::Value value);
   mlir::Value toVector(mlir::Value value, int64_t width);
-  /// A square of as many vectors as lanes: rows become columns.
+  /// Transposes a square of as many vectors as they have lanes.
   void turnOver(llvm::MutableArrayRef<mlir::Value> columns);
 
   //--- Nest.cpp: control flow
   using Body = llvm::function_ref<llvm::SmallVector<mlir::Value>()>;
   using LoopBody = llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value, mlir::ValueRange)>;
-  /// Loop from 0 to `count` by `step` in the current block; the body gets the variable and carried values.
+  /// A loop from 0 to `count` by `step` in the current block; the body gets the induction variable and carried values.
   llvm::SmallVector<mlir::Value> loop(int64_t count, int64_t step, mlir::ValueRange inits, LoopBody body);
   llvm::SmallVector<mlir::Value> branch(mlir::Value condition, mlir::TypeRange types, Body then, Body otherwise);
 

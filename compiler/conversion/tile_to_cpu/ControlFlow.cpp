@@ -1,5 +1,5 @@
-// for, if and while: scalars are carried as they are, tiles as pointers to their buffers. What moves between the
-// buffers of a loop is decided in PlanCarries.cpp.
+// for, if and while: scalars are carried as they are, tiles as pointers to their buffers. PlanCarries.cpp decides how
+// tiles move between the buffers of a loop.
 #include "compiler/conversion/tile_to_cpu/Lowering.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
@@ -124,7 +124,7 @@ LogicalResult KernelLowering::emitFor(scf::ForOp op) {
 }
 
 LogicalResult KernelLowering::emitIf(scf::IfOp op) {
-  // Blocks first, their yields afterwards: result types are then known.
+  // Emit the blocks first and their yields afterwards, when the result types are known.
   Block *home = b.getInsertionBlock();
   Value condition = values.scalar(op.getCondition());
   struct Branch {
@@ -192,7 +192,7 @@ LogicalResult KernelLowering::emitIf(scf::IfOp op) {
 LogicalResult KernelLowering::emitWhile(scf::WhileOp op) {
   Block *before = op.getBeforeBody(), *after = op.getAfterBody();
   const CarryPlan &first = plan->carries(before), &second = plan->carries(after);
-  // Buffers that serve both regions: per size, as many as the hungrier one needs.
+  // Both regions share buffers: of each size, as many as the region that needs more.
   auto needs = [](const CarryPlan &carries) {
     std::map<int64_t, int64_t> count;
     for (int64_t bytes : carries.argumentBytes)

@@ -34,7 +34,7 @@ LogicalResult cpu::emitDot(KernelLowering &lowering, tile::DotOp op) {
   int64_t rows = target.shape[rank - 2], cols = target.shape[rank - 1], depth = lhs.shape[rank - 1];
   int64_t batches = rank == 3 ? target.shape[0] : 1;
 
-  // Wide enough for the vector unit, as many accumulators as the register tile has.
+  // As wide as the vector unit, with as many accumulators as the register tile holds.
   int64_t width = std::min(std::max<int64_t>(1, lowering.target.vectorLanes(bytes)), cols & -cols);
   int64_t budget = std::max<int64_t>(1, lowering.target.registerTileRows * lowering.target.registerTileCols * 4 /
                                             lowering.target.vectorBytes);
@@ -82,7 +82,7 @@ LogicalResult cpu::emitDot(KernelLowering &lowering, tile::DotOp op) {
       for (int64_t v = 0; v < vectors; ++v)
         LLVM::StoreOp::create(b, sums[r * vectors + v], b.offsetBy(accTile, (r * cols + v * width) * bytes), bytes);
   };
-  // Columns outside: the panel of rhs a column of tiles needs stays in the first-level cache.
+  // Columns are the outer loop, so that the panel of rhs for a column of tiles stays in the first-level cache.
   b.loop(batches, 1, {}, [&](Value batch, ValueRange) -> SmallVector<Value> {
     Value lhsBatch = at(lhs.pointer, batch, rows * depth * bytes);
     Value rhsBatch = at(rhs.pointer, batch, depth * cols * bytes);

@@ -1,4 +1,4 @@
-// Evaluation of lazy tiles; see Tiles.h. What arranges elements is in EvaluateShape.cpp, loads in Memory.cpp.
+// Evaluation of lazy tiles; see Tiles.h. Ops that rearrange elements are in EvaluateShape.cpp, loads in Memory.cpp.
 #include "compiler/conversion/tile_to_cpu/Tiles.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -69,7 +69,7 @@ Value Tiles::evalAlone(Value tile, Index at) {
 Value Tiles::evalConstant(arith::ConstantOp constant, const Index &at) {
   if (auto splat = dyn_cast<SplatElementsAttr>(constant.getValue()))
     return b.splatConstant(elementOf(constant), splat.getSplatValue<Attribute>());
-  // Storing it is what asks for it: read from a table of the constant's rows built in registers, lane by lane.
+  // Only storing a constant gets here: its lanes are selected from a table of the constant's rows built in registers.
   auto dense = cast<DenseElementsAttr>(constant.getValue());
   SmallVector<Attribute> elements(dense.getValues<Attribute>());
   Value position;
@@ -152,7 +152,7 @@ Value Tiles::evalElementwise(Value value, const Index &at) {
     Value lowered = eval(operand, at);
     operands.push_back(at.isVector() ? b.toVector(lowered, at.width) : lowered);
   }
-  // A scalar condition may stay one.
+  // Scalar operands become vectors, except that the condition of a select may stay scalar.
   if (at.isVector())
     for (auto [index, operand] : llvm::enumerate(operands))
       if (!isa<VectorType>(operand.getType()) && !(isa<arith::SelectOp>(op) && index == 0))

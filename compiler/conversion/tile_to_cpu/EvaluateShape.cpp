@@ -1,4 +1,4 @@
-// Evaluation of ops that only arrange elements: an index of the result is an index of an operand, or lanes are
+// Evaluation of ops that only rearrange elements: the index of the result becomes an index of an operand, or lanes are
 // shuffled.
 #include "compiler/conversion/tile_to_cpu/Tiles.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -49,7 +49,7 @@ Value Tiles::evalReshape(tile::ReshapeOp op, const Index &at) {
   Value operand = op.getValue();
   unsigned rank = at.at.size();
   if (splitsPairs(op)) {
-    // [.., n, 2] of [.., 2n]: element (i, c) is 2i + c.
+    // From [.., 2n] to [.., n, 2]: element (i, c) is 2i + c.
     Index inner;
     inner.at.assign(at.at.begin(), at.at.end() - 1);
     const Coord &row = at.at[rank - 2], &parity = at.at[rank - 1];
@@ -74,7 +74,7 @@ Value Tiles::evalReshape(tile::ReshapeOp op, const Index &at) {
     return eval(operand, inner);
   }
   if (mergesPairs(op) && !frame.holds(operand)) {
-    // [.., 2n] of [.., n, 2].
+    // From [.., n, 2] to [.., 2n].
     Index inner;
     inner.at.assign(at.at.begin(), at.at.end());
     inner.at.back() = nests.quotient(at.at.back(), 2);
@@ -97,7 +97,7 @@ Value Tiles::evalReshape(tile::ReshapeOp op, const Index &at) {
     inner.width = at.width;
     return eval(operand, inner);
   }
-  // Otherwise the operand is in memory (Plan::requireByUse), where the shape is only a reading of it.
+  // Otherwise the operand is in memory (Plan::requireByUse), and the reshape is only a different view of it.
   Storage view = frame.storageOf(operand);
   view.shape.assign(shapeOf(op.getResult()).begin(), shapeOf(op.getResult()).end());
   return buffers.read(view, at);
@@ -137,7 +137,7 @@ Value Tiles::evalCat(tile::CatOp op, const Index &at) {
   bool along = at.vectorDim == static_cast<int>(axis);
   int64_t width = along ? at.width : 1;
   if (first % width || second % width) {
-    // A vector that straddles the seam: both halves are evaluated one by one.
+    // In a vector that straddles the seam, lanes are evaluated one by one.
     Value result = b.zeroOf(b.laneType(elementOf(op.getResult()), at));
     for (int64_t lane = 0; lane < at.width; ++lane) {
       Index one = at.lane0();
@@ -161,7 +161,7 @@ Value Tiles::evalCat(tile::CatOp op, const Index &at) {
     right.at[axis].constant -= first;
     return along ? evalVector(op.getRhs(), right) : eval(op.getRhs(), right);
   }
-  // Both sides are evaluated, each at an index inside it.
+  // Both sides are evaluated, each at an index clamped to its range.
   left.at[axis] =
       nests.derived(where, [&](Value value) { return arith::MinUIOp::create(b, value, b.i64(first - width)); });
   right.at[axis] = nests.derived(where, [&](Value value) {

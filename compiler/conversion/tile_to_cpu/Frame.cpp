@@ -1,4 +1,4 @@
-// Buffers in the worker's frame, and their elements; see Frame.h.
+// Buffers in the worker's frame, and access to their elements; see Frame.h.
 #include "compiler/conversion/tile_to_cpu/Frame.h"
 #include "compiler/analysis/FramePlan.h"
 #include "compiler/conversion/tile_to_cpu/Abi.h"
@@ -45,7 +45,7 @@ void Frame::touch(int lifetime) {
 void Frame::enterLoop() { loopScopes.push_back({++now, {}}); }
 
 void Frame::leaveLoop() {
-  // What came from outside and is used in the loop is needed until its last iteration.
+  // A buffer from outside that the loop uses is needed until the loop's last iteration.
   ++now;
   LoopScope scope = loopScopes.pop_back_val();
   llvm::SmallDenseSet<int> seen;
@@ -96,7 +96,7 @@ int64_t Frame::finish() {
 //===----------------------------------------------------------------------===//
 
 Value Buffers::address(const Storage &storage, const Index &at) {
-  // Terms are grouped by loop depth, so that each is added where it becomes known.
+  // Terms are grouped by loop depth, so that each is added at the level where it becomes known.
   int64_t bytes = memoryBytes(storage.element), stride = bytes, constant = 0;
   SmallVector<std::pair<int, std::pair<Value, int64_t>>> terms;
   for (int dim = storage.shape.size() - 1; dim >= 0; --dim) {
@@ -107,7 +107,7 @@ Value Buffers::address(const Storage &storage, const Index &at) {
     }
     stride *= storage.shape[dim];
   }
-  // Equal levels by stride, which differs: the order is deterministic.
+  // Within a level they are sorted by stride; strides differ, so the order is deterministic.
   llvm::sort(terms, [](const auto &x, const auto &y) {
     return std::make_pair(x.first, x.second.second) < std::make_pair(y.first, y.second.second);
   });

@@ -1,5 +1,5 @@
-// Tiles in memory: buffers in the worker's frame, how long each is needed, and which values are in one. Addresses are
-// emitted before their offsets are known: the constants are patched at the end.
+// Tiles in memory: buffers in the worker's frame, their lifetimes, and which values are in which buffer. Addresses are
+// emitted before the offsets are known; their constants are patched at the end.
 #pragma once
 #include "compiler/conversion/tile_to_cpu/Nest.h"
 
@@ -17,9 +17,9 @@ class Frame {
 public:
   explicit Frame(CodeBuilder &b) : b(b) {}
 
-  /// Where the frame begins; its buffers' addresses are computed before `anchor`.
+  /// `pointer` is the start of the frame; addresses of buffers are computed before `anchor`.
   void begin(mlir::Value pointer, mlir::Operation *anchor);
-  /// Gives every buffer its place; the bytes that the frame has.
+  /// Assigns an offset to every buffer; returns the size of the frame in bytes.
   int64_t finish();
 
   //--- Storages
@@ -63,7 +63,7 @@ private:
   int64_t now = 0;
 };
 
-/// Elements of storages, at an index of the nest.
+/// Reads and writes elements of storages at an index of the nest.
 class Buffers {
 public:
   Buffers(CodeBuilder &b, Nests &nests) : b(b), nests(nests) {}

@@ -1,4 +1,4 @@
-// Tests that let a loop drop its masks, or a store share the nest of the loads before it.
+// Run-time tests that let a loop drop its masks, or a store share the nest of the loads before it.
 #include "compiler/conversion/tile_to_cpu/Lowering.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -7,8 +7,8 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cpu;
 
-/// A scalar that, where true, makes the whole row of `mask` along `dim` true; or null. Only comparisons of values that
-/// grow evenly: if the first and the last element hold and nothing wrapped in between, all do.
+/// A scalar that, if true, implies that the whole row of `mask` along `dim` is true; or null. Only for comparisons of
+/// values with a constant stride: if the first and the last element hold and nothing wraps in between, all hold.
 Value KernelLowering::wholeRow(Value mask, unsigned dim, const Index &at) {
   if (!isTile(mask) || frame.holds(mask))
     return {};
@@ -45,7 +45,7 @@ Value KernelLowering::wholeRow(Value mask, unsigned dim, const Index &at) {
     int64_t step = *shapes.stride(side, dim);
     if (step == 0)
       continue;
-    // Steps of more than half the range could wrap and come back.
+    // Steps of more than half the range could wrap around and return.
     if (std::abs(step) > (int64_t(1) << 31) / shapeOf(mask)[dim] || elementOf(side).getIntOrFloatBitWidth() < 32)
       return {};
     Value from = tiles.eval(side, step > 0 ? first : last), to = tiles.eval(side, step > 0 ? last : first);

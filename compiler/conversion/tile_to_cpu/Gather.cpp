@@ -1,4 +1,4 @@
-// gather: a tile read at positions that are data.
+// gather: reads a tile at positions that are data.
 #include "compiler/conversion/tile_to_cpu/Lowering.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -27,7 +27,7 @@ LogicalResult cpu::emitGather(KernelLowering &lowering, tile::GatherOp op) {
         auto constant = [&](int64_t value) { return b.splatConstant(wide, b.getI64IntegerAttr(value)); };
         if (checked)
           lowering.hooks.checkIndex(op, index, source.shape[axis], at, target.shape);
-        // An index out of range is the program's mistake; it must not read outside of the tile.
+        // An index out of range is the program's error, but it must not read outside the tile.
         index = arith::MinUIOp::create(b, index, constant(source.shape[axis] - 1));
         Value offset = arith::MulIOp::create(b, index, constant(axisStride));
         Index row = at.lane0();

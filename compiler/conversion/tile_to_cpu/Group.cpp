@@ -1,12 +1,12 @@
-// Groups: the roots of one plan step share a nest. First their buffers, then the loops, then per index all reads before
-// all writes, last what reductions leave behind.
+// Groups: the roots of one step of the plan share a nest. First come their buffers, then the loops; at each index all
+// reads precede all writes; last come the results of reductions.
 #include "compiler/conversion/tile_to_cpu/Lowering.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::cpu;
 
-/// Tiles that are best turned over in registers leave their group, if its roots do not depend on being one nest.
+/// Splits off tiles that are best transposed in registers, unless the group's roots depend on sharing a nest.
 bool KernelLowering::splitTurned(const Step &step, SmallVectorImpl<Step> &parts) {
   if (step.roots.size() < 2 || llvm::any_of(step.roots, [&](const Root &root) {
         return root.kind != Root::Materialise || plan->inPlaceOf(root.value);
@@ -31,7 +31,7 @@ bool KernelLowering::splitTurned(const Step &step, SmallVectorImpl<Step> &parts)
 void KernelLowering::emitRoots(const Step &step, OpenNest &open, const Walk &walk, ArrayRef<Storage> targets,
                                ArrayRef<bool> identities, SmallVectorImpl<Value> &yields) {
   const Index &at = open.at;
-  // All reads of an index come before the writes of it: a buffer may be overwritten in place.
+  // At each index, all reads precede the writes, because a buffer may be overwritten in place.
   SmallVector<Value> results(step.roots.size());
   unsigned carried = 0;
   for (auto [index, root] : llvm::enumerate(step.roots)) {
@@ -97,7 +97,7 @@ LogicalResult KernelLowering::emitGroup(const Step &step) {
     preferDimension(walk, step);
   }
 
-  // Buffers first: their addresses belong before the loops.
+  // Buffers first: their addresses belong outside the loops.
   SmallVector<Storage> targets(step.roots.size());
   SmallVector<SmallVector<Storage>> reduced(step.roots.size());
   SmallVector<Value> inits;
@@ -158,7 +158,7 @@ LogicalResult KernelLowering::emitGroup(const Step &step) {
     emitRoots(step, open, walk, targets, identities, yields);
     return yields;
   };
-  // A row of which nothing is masked off is worth a loop of its own: masked loads stream a third slower.
+  // A row without masked-off elements gets a loop of its own: masked loads stream a third slower.
   SmallVector<Value> results;
   SmallVector<Value> masks;
   if (Value full = fullRow(step, open, walk, masks)) {

@@ -1,4 +1,4 @@
-// histogram: counters counted up at positions that are data.
+// histogram: increments counters at positions that are data.
 #include "compiler/conversion/tile_to_cpu/Lowering.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -16,7 +16,7 @@ LogicalResult cpu::emitHistogram(KernelLowering &lowering, tile::HistogramOp op)
     mask = lowering.frame.storageOf(op.getMask());
   Storage target = lowering.allocateFor(op.getResult());
   int64_t bins = target.shape.front();
-  // One slot more takes what is not counted: a branch on data would be mispredicted.
+  // One extra slot takes what is not counted, because a branch on data would be mispredicted.
   int lifetime;
   Storage counts =
       lowering.frame.allocate(op.getType(), lowering.frame.buffer((bins + 1) * memoryBytes(target.element), lifetime));

@@ -10,7 +10,7 @@ class Hooks {
 public:
   Hooks(mlir::func::FuncOp kernel, CodeBuilder &b, Nests &nests) : kernel(kernel), b(b), nests(nests) {}
 
-  /// The launch, its table of hooks, and the number of the program instance that runs.
+  /// Sets the launch and its table of hooks; setProgram() sets the number of the program instance that runs.
   void begin(mlir::Value theLaunch, mlir::Value theTable) {
     launch = theLaunch;
     table = theTable;
@@ -18,15 +18,15 @@ public:
   void setProgram(mlir::Value number) { program = number; }
   llvm::ArrayRef<mlir::Attribute> sites() const { return described; }
 
-  /// `list` points at pointers to the operands.
+  /// `list` points to an array of pointers to the operands.
   void print(mlir::Operation *op, mlir::Value list);
   void fail(mlir::Operation *op, mlir::Value element);
-  /// Lanes of a vector are `strideBytes` apart (null: one behind the other), or at `addresses`.
+  /// The lanes of a vector are `strideBytes` apart (null: contiguous), or at `addresses`.
   void access(mlir::Operation *op, KilnAccess kind, mlir::Value address, mlir::Value mask, mlir::Type element,
               const Index &at, mlir::ArrayRef<int64_t> shape, mlir::Value strideBytes, mlir::Value addresses);
-  /// An index of a tile that must be below `side`.
+  /// Checks that an index of a tile is below `side`.
   void checkIndex(mlir::Operation *op, mlir::Value index, int64_t side, const Index &at, llvm::ArrayRef<int64_t> shape);
-  /// Before the elements of one store of a tile.
+  /// Precedes the accesses of one store of a tile.
   void storeBegins(mlir::Operation *op);
 
 private:

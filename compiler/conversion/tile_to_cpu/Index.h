@@ -1,5 +1,5 @@
-// Which elements of a tile are meant: one, or some neighbours along a dimension, at coordinates of the loops around
-// them.
+// Which elements of a tile are evaluated: one, or several consecutive ones along a dimension, at coordinates of the
+// surrounding loops.
 #pragma once
 #include "mlir/IR/Value.h"
 #include "llvm/ADT/SmallVector.h"
@@ -12,7 +12,7 @@ struct Coord {
   int64_t constant = 0;
 };
 
-/// Which elements to evaluate: one, or `width` consecutive ones along `vectorDim`, starting there.
+/// The elements to evaluate: one, or `width` consecutive ones along `vectorDim`, starting there.
 struct Index {
   llvm::SmallVector<Coord> at;
   int vectorDim = -1;
@@ -27,7 +27,7 @@ struct Index {
   }
 };
 
-/// True for ops whose elements are their operand's under another index: operandIndex().
+/// True for ops whose elements are their operand's at another index, which operandIndex() gives.
 bool isRenaming(mlir::Operation *op);
 Index operandIndex(mlir::Operation *op, const Index &at);
 

@@ -105,7 +105,7 @@ void KernelLowering::bindArguments() {
   entry->setAttr("kiln.workspace_bytes", number(0));
   const char *names[] = {"none", "bounds", "races"};
   entry->setAttr("kiln.check", b.getStringAttr(names[static_cast<int>(check)]));
-  // Frame addresses go before this constant, which nothing uses: folded away later.
+  // Addresses in the frame are inserted before this unused constant, which is folded away later.
   frame.begin(framePointer, arith::ConstantOp::create(b, b.getI64IntegerAttr(0)));
 }
 
@@ -154,7 +154,7 @@ LogicalResult KernelLowering::emitOp(Operation *op) {
     values.bind(desc);
     return success();
   }
-  // One program instance runs on one thread, in order.
+  // No code: one program instance runs on one thread, in order.
   if (isa<tile::BarrierOp, tile::AssumeOp>(op))
     return success();
   if (auto id = dyn_cast<tile::ProgramIdOp>(op)) {
@@ -240,7 +240,7 @@ Value KernelLowering::emitScalarLoad(tile::LoadOp op) {
   Value mask = op.getMask() ? values.scalar(op.getMask()) : Value();
   if (check != Check::None)
     hooks.access(op, KILN_ACCESS_LOAD, address, mask, element, Index(), {}, {}, {});
-  // Who waits reads anew each time.
+  // A load that may wait for another instance reads memory anew each time.
   bool isVolatile = op.getIsVolatile() || mayWait(op);
   if (!mask)
     return b.loadFrom(address, element, 1, isVolatile);

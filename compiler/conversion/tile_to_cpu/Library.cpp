@@ -1,5 +1,4 @@
-// Functions of libraries by name: those of libdevice that are ops of the math dialect, and those that the loader
-// defines.
+// Library functions by name: those of libdevice that are ops of the math dialect, and those that the loader defines.
 #include "compiler/conversion/tile_to_cpu/ScalarOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -67,10 +66,10 @@ static constexpr MathFunction kMathFunctions[] = {
     {"popc", false, 1, unary<math::CtPopOp>},
 };
 
-/// The op for a function of elements of the operands' own type; null where there is none.
+/// The math op for a function on elements of the operands' type; null if there is none.
 static const MathFunction *mathFunction(tile::ExternCallOp op) {
   StringRef name = op.getSymbol();
-  // libdevice spells functions __nv_NAME (double) and __nv_NAMEf (float); both are the elements' own type here.
+  // libdevice names functions __nv_NAME (double) and __nv_NAMEf (float); here both mean the elements' own type.
   name.consume_front("__nv_");
   name.consume_front("fast_");
   bool isFloat = isa<FloatType>(elementOf(op.getOperands().front()));
@@ -111,7 +110,7 @@ bool cpu::isKnownFunction(tile::ExternCallOp op) {
   });
 }
 
-/// A call for each lane of a function that the loader defines.
+/// Calls a function that the loader defines, once per lane.
 static Value callHost(CodeBuilder &b, tile::ExternCallOp op, ArrayRef<Value> operands) {
   StringRef symbol = op.getSymbol();
   Type result = elementOf(op.getResult());

@@ -1,6 +1,6 @@
-// What the files of this room share: the emitter of one kernel. The plan (Plan.h) says what happens in which order;
-// this class walks it. What was emitted is in `values` and `frame`, code goes through `b`, and beside them are services
-// with one job each. Ops that are no lazy tiles have emitters, one file a concern, declared at the end.
+// What the files of this folder share: the emitter of one kernel. The plan (Plan.h) says what happens in which order,
+// and this class walks it. `values` and `frame` hold what has been emitted, code goes through `b`, and the services
+// have one job each. Ops that are not lazy tiles have emitters, one file per concern, declared at the end.
 #pragma once
 #include "compiler/conversion/tile_to_cpu/Plan.h"
 #include "compiler/conversion/tile_to_cpu/Tiles.h"
@@ -10,7 +10,7 @@
 
 namespace kiln::cpu {
 
-/// Whether the op reads a scalar in a loop without a count, which may wait for another program instance to write it.
+/// True if the op reads a scalar in an uncounted loop, which may wait for another program instance to write it.
 bool mayWait(mlir::Operation *op);
 
 class KernelLowering {
@@ -34,11 +34,11 @@ public:
   const Check check;
   std::unique_ptr<Plan> plan;
 
-  /// Where a value goes: over an operand that nobody needs any more, to a buffer of the loop, or to one of its own.
+  /// The storage for a value: that of an operand that is no longer needed, a buffer of the loop, or a new one.
   Storage allocateFor(mlir::Value value);
   mlir::LogicalResult writeTile(mlir::Value tile, const Storage &target);
   void copyBuffer(const Storage &from, const Storage &to);
-  /// Walk.cpp: along which dimension vectors run, and in which order the others do.
+  /// In Walk.cpp: chooses the dimension along which vectors run, and the order of the others.
   Walk chooseWalk(llvm::ArrayRef<int64_t> shape, int reduceAxis, int64_t lanes) const;
   int64_t lanes() const { return std::max<int64_t>(1, target.vectorBytes / 4); }
 
@@ -70,13 +70,13 @@ private:
   mlir::LogicalResult emitFor(mlir::scf::ForOp op);
   mlir::LogicalResult emitIf(mlir::scf::IfOp op);
   mlir::LogicalResult emitWhile(mlir::scf::WhileOp op);
-  /// Buffers of the block being emitted inside a loop: tile arguments first, then spares.
+  /// The buffers of the loop block being emitted: those of its tile arguments first, then spares.
   struct Pool {
     llvm::SmallVector<mlir::Value> pointers;
     llvm::SmallVector<int64_t> bytes;
     int lifetime = -1;
   };
-  /// Puts the tiles that a loop begins with into buffers of its own.
+  /// Puts the tiles that a loop starts with into buffers of its own.
   mlir::LogicalResult placeTiles(llvm::MutableArrayRef<mlir::OpOperand> inits, Pool &pool,
                                  llvm::SmallVectorImpl<mlir::Value> &pointers);
   llvm::SmallVector<mlir::Value> carryOut(mlir::Block *block, Pool &pool, mlir::ValueRange operands,
@@ -84,11 +84,11 @@ private:
 
   mlir::func::FuncOp kernel, entry;
   mlir::Value programIds[3], gridSizes[3], framePointer;
-  /// Where Carry roots wrote: (terminator, operand) to buffer.
+  /// Where Carry roots wrote: maps (terminator, operand) to the buffer.
   llvm::DenseMap<std::pair<mlir::Operation *, unsigned>, Storage> carriedTo;
   Pool *pool = nullptr;
   bool splitsPairsSomewhere = false;
-  bool waits = false; ///< a loop may wait for another program instance
+  bool waits = false; ///< some loop may wait for another program instance
 };
 
 // Emitters of ops on whole tiles.
@@ -98,11 +98,11 @@ mlir::LogicalResult emitSort(KernelLowering &lowering, tile::SortOp op);
 mlir::LogicalResult emitTopk(KernelLowering &lowering, tile::TopkOp op);
 mlir::LogicalResult emitGather(KernelLowering &lowering, tile::GatherOp op);
 mlir::LogicalResult emitHistogram(KernelLowering &lowering, tile::HistogramOp op);
-/// The old value (zero where masked off); of one element of a tile, or of a scalar where `at` is null.
+/// Returns the old value (zero where masked off), of one element of a tile, or of a scalar if `at` is null.
 mlir::Value emitAtomic(KernelLowering &lowering, mlir::Operation *op, const Index *at);
 
-//--- Reduce.cpp: parts of reductions, whose nest Group.cpp makes
-/// x with combine(x, y) = y, or null if the region is not of a known form.
+//--- Reduce.cpp: parts of reductions; Group.cpp makes their nest
+/// The x with combine(x, y) = y for all y; null if the region has no known form.
 mlir::TypedAttr identityOf(CodeBuilder &b, tile::ReduceOp op);
 llvm::SmallVector<mlir::Value> foldLanes(KernelLowering &lowering, tile::ReduceOp op,
                                          llvm::SmallVector<mlir::Value> lanes, int64_t width);

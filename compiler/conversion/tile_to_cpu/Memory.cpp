@@ -1,5 +1,5 @@
-// Loads and stores: runs of neighbours become vector accesses (masked where needed), everything else gathers and
-// scatters.
+// Loads and stores: contiguous runs become vector accesses (masked where needed); everything else is gathered and
+// scattered.
 #include "compiler/conversion/tile_to_cpu/Tiles.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -18,14 +18,14 @@ bool Tiles::contiguous(Value pointers, unsigned dim, int64_t width) {
 }
 
 Value Tiles::addressOf(Value pointers, const Index &at) {
-  // Steps that are constants are taken from the address at zero, which is computed outside of the loop.
+  // Constant strides are separated from the address at index zero, which is computed outside the loop.
   Index zero = at.lane0();
   Coord offset;
   for (unsigned dim = 0; dim < at.at.size(); ++dim) {
     std::optional<int64_t> step = shapes.stride(pointers, dim);
     if (!step || !at.at[dim].value)
       continue;
-    // Only along one dimension: the innermost.
+    // Only along the innermost dimension.
     if (static_cast<int>(dim) != at.vectorDim && nests.levelOf(at) != nests.levelOf(at.at[dim]))
       continue;
     offset = nests.scaled(at.at[dim], *step);
@@ -96,7 +96,7 @@ void Tiles::store(Operation *op, const Index &at) {
           b.storeTo(address, value, element);
         return {};
       };
-      // Lanes that write one place: the last one stays, as if written in order.
+      // If all lanes write to one address, the last lane's value stays, as if they were written in order.
       auto apart = [&]() -> SmallVector<Value> {
         b.scatter(addresses, lanes, value, element);
         return {};
@@ -147,8 +147,8 @@ void Tiles::storeBox(tile::DescStoreOp store, const Index &at) {
 // Descriptors
 //===----------------------------------------------------------------------===//
 
-/// The part of a block that one index covers: address of its first element, and which lanes lie inside the array.
-/// Dimensions outside the loop nest's innermost level are handled where their coordinate is known.
+/// The part of a block that one index covers: the address of its first element, and which lanes are inside the array.
+/// Dimensions of outer loops are handled at the level where their coordinate is known.
 Tiles::BoxPart Tiles::boxPart(const Descriptor &desc, ValueRange offsets, std::optional<ArrayRef<int32_t>> boundary,
                               Type element, const Index &at) {
   BoxPart part;
@@ -189,7 +189,7 @@ Tiles::BoxPart Tiles::boxPart(const Descriptor &desc, ValueRange offsets, std::o
                                      arith::CmpIOp::create(b, arith::CmpIPredicate::sge, lanes, low));
       part.mask = inside;
     } else {
-      // As unsigned numbers, negative positions are beyond every shape.
+      // Compared as unsigned numbers, negative positions are beyond every extent.
       inside = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, position, desc.shape[dim]);
       outer = outer ? arith::AndIOp::create(b, outer, inside).getResult() : inside;
     }

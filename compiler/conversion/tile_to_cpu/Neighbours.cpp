@@ -1,5 +1,5 @@
-// Addresses that may be neighbours: `(start + range) % n` is one run almost everywhere, but no analysis can say so.
-// Each vector of them is tested where it becomes known; only what really is scattered gathers.
+// Addresses that may be contiguous: `(start + range) % n` is one run almost everywhere, but no analysis can prove it.
+// Each vector of such addresses is tested where it becomes known; only those that really are scattered are gathered.
 #include "compiler/conversion/tile_to_cpu/Tiles.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -9,7 +9,7 @@ using namespace kiln;
 using namespace kiln::cpu;
 
 namespace {
-/// The part of an address that no rule explains, and by how much it has to grow from lane to lane.
+/// The part of an address whose stride no rule gives, and the stride from lane to lane that it needs.
 struct Unknown {
   Value tile;
   Index at;
@@ -17,14 +17,14 @@ struct Unknown {
 };
 } // namespace
 
-/// Takes off what adds a known step, down to the part that is left. False if the step can never be the one wanted.
+/// Strips terms of known stride until only an unknown part is left. Returns false if its stride can never be as needed.
 static bool peel(Shapes &shapes, const Frame &frame, Unknown &rest) {
   auto strideOf = [&](Value value) -> std::optional<int64_t> {
     return isTile(value) ? shapes.stride(value, rest.at.vectorDim) : 0;
   };
   while (true) {
     Operation *op = rest.tile.getDefiningOp();
-    // Equal steps are known to the analyses: what gets here is not contiguous.
+    // A known stride would have been found by the analyses, so what gets here is not contiguous.
     if (strideOf(rest.tile))
       return false;
     if (!op || frame.holds(rest.tile))
@@ -73,11 +73,11 @@ Value Tiles::neighbours(Value pointers, const Index &at) {
   if (!peel(shapes, frame, rest))
     return {};
   Type element = isa<tile::PtrType>(elementOf(rest.tile)) ? b.getI64Type() : elementOf(rest.tile);
-  // Narrow numbers wrap around within what a program does with them.
+  // Narrow integers wrap around in normal programs.
   if (element.getIntOrFloatBitWidth() < 32)
     return {};
   Value lanes = evalVector(rest.tile, rest.at);
-  // Where the lanes are known, once for all that depends on them.
+  // Test at the level where the lanes are known, once for everything that depends on them.
   Index known = rest.at;
   for (unsigned dim = 0; dim < known.at.size(); ++dim)
     if (shapes.uniform(rest.tile, dim))

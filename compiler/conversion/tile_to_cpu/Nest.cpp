@@ -139,7 +139,7 @@ Coord Nests::derived(const Coord &coord, function_ref<Value(Value)> fn) {
 Coord Nests::total(const Coord &a, const Coord &c) {
   if (!a.value || !c.value)
     return {a.value ? a.value : c.value, a.constant + c.constant};
-  // Where both are known: in the inner of their loops.
+  // At the level where both are known: the inner of their two loops.
   const Coord &inner = levelOf(a) < levelOf(c) ? c : a, &outer = levelOf(a) < levelOf(c) ? a : c;
   return derived(inner, [&](Value value) { return arith::AddIOp::create(b, value, this->value(outer)); });
 }

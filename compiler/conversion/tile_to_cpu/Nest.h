@@ -1,5 +1,5 @@
-// Loop nests over index spaces: how they are walked, opened and closed, and at which of their levels code goes. A value
-// is emitted at the outermost level where its index is known, once.
+// Loop nests over index spaces: how they are walked, opened and closed, and at which of their levels code is emitted. A
+// value is emitted once, at the outermost level where its index is known.
 #pragma once
 #include "compiler/conversion/tile_to_cpu/CodeBuilder.h"
 #include <map>
@@ -16,34 +16,34 @@ struct Walk {
   int64_t block = 1;
 };
 
-/// Loops around the code being emitted, outermost first; level 0 is the block the nest stands in.
+/// The loops around the code being emitted, outermost first; level 0 is the block that contains the nest.
 struct Nest {
   using Cache = std::map<std::vector<uintptr_t>, mlir::Value>;
   struct Level {
     mlir::Block *block = nullptr;
-    mlir::Operation *before = nullptr; ///< the next inner loop, or null: at the block's end
+    mlir::Operation *before = nullptr; ///< the next inner loop; null: insert at the block's end
     Cache cache;
   };
   llvm::SmallVector<Level> levels;
   llvm::DenseMap<mlir::Value, int> levelOf;
 };
 
-/// A nest whose loops stand open.
+/// A nest whose loops are open.
 struct OpenNest {
   Nest nest;
   Index at;
   llvm::SmallVector<mlir::scf::ForOp> loops;
-  llvm::SmallVector<mlir::Value> carried; ///< in the innermost body (or the inits, if there is no such loop)
-  bool innermostLoops = false;            ///< the last dimension of the order has a loop
+  llvm::SmallVector<mlir::Value> carried; ///< the values in the innermost body (or the inits, if there is no such loop)
+  bool innermostLoops = false;            ///< the order's last dimension has a loop
   Nest *outer = nullptr;
 };
 
-/// The nest that code is being emitted in, and arithmetic on coordinates in it.
+/// The nest into which code is being emitted, and arithmetic on coordinates in it.
 class Nests {
 public:
   explicit Nests(CodeBuilder &b) : b(b) {}
 
-  /// Opens the loops of a walk; the innermost one carries `inits`. Code then goes into the innermost body. With `all`
+  /// Opens the loops of a walk; the innermost one carries `inits`. Code then goes to the innermost body. With `all`
   /// false the innermost loop is left to innermost().
   void open(OpenNest &open, const Walk &walk, mlir::ValueRange inits, bool all = true);
   llvm::SmallVector<mlir::Value> innermost(OpenNest &open, const Walk &walk, mlir::ValueRange inits,
@@ -57,7 +57,7 @@ public:
   int levelOf(const Coord &coord) const;
   int levelOf(const Index &at) const;
   void insertAt(int level);
-  /// What has been emitted at a level.
+  /// The values that have been emitted at a level.
   Nest::Cache &cache(int level) { return nest->levels[level].cache; }
 
   //--- Coordinates
@@ -67,7 +67,7 @@ public:
   Coord derived(const Coord &coord, llvm::function_ref<mlir::Value(mlir::Value)> fn);
   Coord quotient(const Coord &coord, int64_t divisor);
   Coord remainder(const Coord &coord, int64_t divisor);
-  /// Row-major number of the element (i64).
+  /// The row-major number of the element (i64).
   mlir::Value linearElement(const Index &at, llvm::ArrayRef<int64_t> shape);
 
 private:

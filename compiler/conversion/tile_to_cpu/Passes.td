@@ -9,7 +9,8 @@ def TileToCpuPass : Pass<"kiln-tile-to-cpu", "::mlir::ModuleOp"> {
   let description = [{
     Replaces every function that has `tile.kernel` by `@kiln_NAME(arguments, launch, begin, end)`, the `KilnEntry` of
     runtime/launch/Abi.h. Needs IR after the tile passes: no calls, no block pointers. Leaves func, scf, arith, math,
-    vector and llvm ops; math and narrow floats are not expanded. Tiles that must exist live in the worker's frame.
+    vector and llvm ops; math and narrow floats are not expanded. Tiles that have to be in memory live in the worker's
+    frame.
 
     Sets on the function: `kiln.name`, `kiln.arguments` (array of dictionaries), `kiln.arguments_bytes`,
     `kiln.frame_bytes`, `kiln.workspace_bytes`, `kiln.sites`, `kiln.check`.
@@ -24,10 +25,10 @@ def TileToCpuPass : Pass<"kiln-tile-to-cpu", "::mlir::ModuleOp"> {
 }
 
 def VerifyVectorsPass : Pass<"kiln-verify-vectors", "::mlir::ModuleOp"> {
-  let summary = "refuse vectors that no register tile holds";
+  let summary = "reject vectors that no register tile holds";
   let description = [{
     Fails on any value whose vector type is larger than the target's register tile, or has a rank other than 1: LLVM's
-    time grows with the square of such vectors. Run before the conversion to the LLVM dialect. Changes nothing.
+    compile time grows with the square of such vectors. Runs before the conversion to the LLVM dialect. Changes nothing.
   }];
 }
 

@@ -1,5 +1,5 @@
-// Steps and stored tiles. Storing a tile adds a root, which may split or join groups, which may call for more stored
-// tiles: iterated until nothing changes (the set only grows).
+// Steps and stored tiles. Storing a tile adds a root, which may split or join groups, which may require further stored
+// tiles; this is iterated to a fixed point (the set only grows).
 #include "compiler/conversion/tile_to_cpu/Plan.h"
 #include "compiler/analysis/Disjoint.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -58,7 +58,7 @@ Plan::Plan(func::FuncOp kernel, Shapes &shapes) : kernel(kernel), shapes(shapes)
   planInPlace();
   planBranches();
   planAdoption();
-  // Innermost first: an outer loop asks where an inner loop leaves its results.
+  // Innermost first: an outer loop needs to know where an inner loop leaves its results.
   kernel.walk<WalkOrder::PostOrder>([&](Operation *op) {
     if (isa<scf::ForOp, scf::WhileOp>(op))
       for (Region &region : op->getRegions())
@@ -94,11 +94,11 @@ void Plan::require(Value value) {
 // Which tiles live in memory
 //===----------------------------------------------------------------------===//
 
-/// How many splits into pairs are read through one another: with each of them the vector that is read doubles.
+/// The most nested splits into pairs: each of them doubles the vector that is read.
 static constexpr unsigned kNestedPairs = 2;
 
 void Plan::requireByUse() {
-  llvm::DenseMap<Operation *, unsigned> nested; // pairs that are read through pairs
+  llvm::DenseMap<Operation *, unsigned> nested; // splits into pairs that are read through other such splits
   kernel.walk([&](Operation *op) {
     if (isa<tile::DotOp, tile::ScanOp, tile::SortOp, tile::TopkOp, tile::HistogramOp, tile::PrintOp>(op)) {
       for (Value operand : op->getOperands())
@@ -121,7 +121,8 @@ void Plan::requireByUse() {
         }
       }
     } else if (auto trans = dyn_cast<tile::TransOp>(op)) {
-      // Read rows as rows: a transposed read of global memory would touch a cache line per element.
+      // Store the operand, to read its rows as rows: a transposed read of global memory would touch a cache line per
+      // element.
       if (!keepsInnermost(trans))
         walkValue(trans.getValue(), {}, false, [&](Value value, Visit) {
           Operation *def = value.getDefiningOp();
@@ -138,15 +139,15 @@ void Plan::requireByUse() {
   });
 }
 
-/// True when the value read by `store` at each element reaches it through elementwise ops only, and it writes where the
-/// load reads: then reading and writing element by element is the same as reading all first.
+/// True if the store's value at each element depends on the load only through elementwise ops, and the store writes
+/// where the load reads: then working element by element is the same as reading everything first.
 static bool updatesSameElements(Operation *load, const Root &root) {
   auto store = dyn_cast<tile::StoreOp>(root.op);
   auto source = dyn_cast<tile::LoadOp>(load);
   return root.kind == Root::Store && store && source && store.getPtr() == source.getPtr();
 }
 
-/// True when running `op` may change what `load` reads.
+/// True if running `op` may change what `load` reads.
 static bool mayClobber(Operation *op, Operation *load) {
   if (!writesMemory(op))
     return false;
@@ -185,7 +186,7 @@ void Plan::requireAcrossWrites() {
   }
 }
 
-/// What may be stored without losing how it grows from one element to the next: no addresses, offsets or masks.
+/// True if storing the value loses no known stride: it is neither an address, an offset nor a mask.
 static bool hasNoPattern(Value value, Shapes &shapes) {
   Type element = elementOf(value);
   if (isa<FloatType>(element))
@@ -210,10 +211,10 @@ bool Plan::isLong(Value value) const {
 }
 
 bool Plan::requireShared() {
-  // Last ones first: storing a result often saves storing its operands.
+  // The last ones first: storing a result often makes it unnecessary to store its operands.
   llvm::MapVector<Value, SmallVector<std::pair<Block *, unsigned>>> uses;
   llvm::DenseSet<Value> amplified;
-  // Cheap ones: where they are read first, and whether they are computed again.
+  // Cheap values: where they are read first, and whether they are computed again.
   llvm::MapVector<Value, std::pair<std::pair<Block *, unsigned>, bool>> cheap;
   forEachRead([&](const Root &root, Block *block, unsigned step) {
     walk(root, [&](Value value, Visit visit) {
@@ -246,7 +247,7 @@ bool Plan::requireShared() {
     require(last);
     return true;
   }
-  // First ones first: what follows is short again then.
+  // The first ones first: what follows them is then short again.
   llvm::MapVector<Block *, SmallVector<Value>> candidates;
   for (auto &[value, read] : cheap)
     if (read.second && hasNoPattern(value, shapes))
@@ -281,10 +282,10 @@ void Plan::walkValue(Value value, Visit state, bool descend, Visitor visit,
                      llvm::DenseSet<std::pair<Value, unsigned>> &seen) const {
   if (!isTile(value))
     return;
-  // Read at another index: dimensions along which it is uniform are dropped.
+  // It is read at another index if it is uniform along a dimension, which is then dropped from the index.
   for (unsigned dim = 0; dim < shapeOf(value).size(); ++dim)
     state.identity &= shapeOf(value)[dim] == 1 || !shapes.uniform(value, dim);
-  // Once for each way it is read: a value that is used twice, by what is used twice, has very many paths to it.
+  // Visit once for each way of reading: repeated sharing makes the number of paths to a value exponential.
   if (!seen.insert({value, unsigned(state.identity) | unsigned(state.amplified) << 1}).second)
     return;
   visit(value, state);
@@ -320,7 +321,7 @@ void Plan::forEachRead(function_ref<void(const Root &, Block *, unsigned)> fn) c
       return;
     for (auto [index, step] : llvm::enumerate(found->second)) {
       if (step.op) {
-        // An op on its own reads whatever tiles it has, at indices of its own.
+        // A single op reads its tiles at indices of its own.
         fn(Root{Root::Store, step.op, Value(), 0}, block, index);
         continue;
       }
@@ -371,7 +372,7 @@ bool Plan::joins(const Step &group, const Root &root) const {
         (!stored(value) || value == root.value))
       fits &= llvm::none_of(stores, [&](Operation *store) { return mayClobber(store, op); });
   });
-  // A scalar that a pending reduction makes.
+  // Not if it needs a scalar that a pending reduction makes.
   for (Operation *op : reduced)
     walk(root, [&](Value value, Visit) {
       if (Operation *def = value.getDefiningOp())
@@ -381,7 +382,7 @@ bool Plan::joins(const Step &group, const Root &root) const {
     if (operand.getDefiningOp() && reduced.contains(operand.getDefiningOp()))
       fits = false;
   if (root.kind == Root::Store) {
-    // Element by element, two stores to one place would leave the first one's value where the second came earlier.
+    // In a shared nest, the first of two stores to one address could come last.
     for (Operation *store : stores)
       fits &= areDisjoint(store, root.op);
     for (Operation *load : loads)
@@ -391,7 +392,7 @@ bool Plan::joins(const Step &group, const Root &root) const {
 }
 
 void Plan::buildSteps(Block *block) {
-  // Put in its place at the end: inner blocks add to `plans`, which moves what is in it.
+  // Stored at the end: building inner blocks adds to `plans`, which invalidates references into it.
   SmallVector<Step> steps;
   Step group;
   auto flush = [&] {
@@ -427,7 +428,7 @@ void Plan::buildSteps(Block *block) {
       addRoot(rootOf(&op));
       continue;
     }
-    // A pure scalar op may go before the pending nest, unless it needs a scalar that the nest makes.
+    // A pure scalar op may be emitted before the pending nest, unless it needs a scalar that the nest makes.
     bool early = op.getNumRegions() == 0 && isMemoryEffectFree(&op) && !isa<tile::AssumeOp>(op) &&
                  llvm::none_of(op.getOperands(),
                                [&](Value operand) {

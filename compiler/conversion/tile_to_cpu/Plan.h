@@ -1,10 +1,11 @@
-// The plan of a kernel's CPU code, made on tile IR before anything is emitted: which tiles live in memory, which ops
-// share a loop nest, which results overwrite an operand, and which buffer each loop-carried tile moves to.
+// The plan of a kernel's CPU code, made on tile IR before any code is emitted: which tiles live in memory, which ops
+// share a loop nest, which results overwrite an operand, and to which buffer each loop-carried tile moves.
 //
 //   block ──▶ steps: [op] [group of roots] [op] [group of roots] ... [group of carries] terminator
 //
-// A *root* is something that has to happen (a store, a reduction, writing a tile to memory); everything else is lazy
-// and is evaluated by the roots that need it. Consecutive roots over one index space form a *group*: one loop nest.
+// A *root* is something that has to happen (a store, a reduction, writing a tile to memory). Everything else is lazy
+// and is evaluated by the roots that need it. Consecutive roots over one index space form a *group*, which is one loop
+// nest.
 #pragma once
 #include "compiler/conversion/tile_to_cpu/Shape.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -19,7 +20,7 @@ struct Root {
     Reduce,      ///< tile.reduce
     Atomic,      ///< tile.atomic_rmw, tile.atomic_cas on tiles: element by element
     Assert,      ///< tile.assert on a tile
-    Carry        ///< write `value`, operand `operand` of the terminator or loop `op`, to its carried buffer
+    Carry        ///< write `value`, which is operand `operand` of the terminator or loop `op`, to its carried buffer
   };
   Kind kind;
   mlir::Operation *op;
@@ -31,19 +32,19 @@ struct Root {
 };
 
 struct Step {
-  mlir::Operation *op = nullptr; ///< an op on its own, or null: a group
+  mlir::Operation *op = nullptr; ///< a single op, or null: a group
   llvm::SmallVector<Root> roots;
   int reduceAxis = -1;
 };
 
-/// Where a carried tile is afterwards: slots [0, tile arguments) are the buffers of the block's tile arguments in
-/// order, the following ones are spares.
+/// Where a carried tile is at the end of the block: slots [0, tile arguments) are the buffers of the block's tile
+/// arguments in order, the following ones are spares.
 struct CarrySlot {
   int slot = -1;
-  bool copy = false; ///< copied there by the terminator (else written by a Carry root, or there already)
+  bool copy = false; ///< the terminator copies it there (otherwise a Carry root writes it, or it is there already)
 };
 
-/// What one block with carried tiles does to its buffers.
+/// How one block with carried tiles uses its buffers.
 struct CarryPlan {
   llvm::SmallVector<int64_t> argumentBytes; ///< of the block's tile arguments
   llvm::SmallVector<CarrySlot> slots;       ///< per tile operand of the terminator
@@ -61,17 +62,17 @@ public:
   llvm::ArrayRef<Step> steps(mlir::Block *block) const;
   /// The value whose buffer this one takes over, or null.
   mlir::Value inPlaceOf(mlir::Value value) const { return inPlace.lookup(value); }
-  /// The spare slot a stored value is written to directly, or -1.
+  /// The spare slot to which a stored value is written directly, or -1.
   int targetSlot(mlir::Value value) const;
   /// For blocks of scf.for and scf.while.
   const CarryPlan &carries(mlir::Block *block) const;
-  /// A for/while init whose buffer becomes the loop's own (it is not read again).
+  /// True for an init of a for/while whose buffer becomes the loop's own (because nobody reads it again).
   bool adopts(mlir::OpOperand &init) const { return adopted.contains(&init); }
-  /// The value whose buffer a branch writes what it yields to, or null: a buffer of its own.
+  /// The value into whose buffer a branch writes what it yields; null: into a buffer of its own.
   mlir::Value branchTarget(mlir::Operation *yield, unsigned operand) const {
     return branchTargets.lookup({yield, operand});
   }
-  /// The dot accumulates in its operand's buffer.
+  /// True if the dot accumulates in its operand's buffer.
   bool accumulatesInPlace(mlir::Operation *dot) const { return inPlace.count(dot->getResult(0)); }
 
 private:
@@ -88,15 +89,16 @@ private:
   void require(mlir::Value value);
   void requireByUse();
   void requireAcrossWrites();
-  /// Stores what would be computed twice and is expensive (one value) or long; false if there is nothing like that.
+  /// Stores values that would be computed twice and are expensive (one value per call) or long; false if there are
+  /// none.
   bool requireShared();
-  /// Computing it takes so many ops that storing and loading it is cheaper.
+  /// True if computing it takes so many ops that storing and loading it is cheaper.
   bool isLong(mlir::Value value) const;
   static constexpr unsigned kLong = 64;
   void buildSteps(mlir::Block *block);
   void buildAll();
   void collectReaders();
-  /// Every tile that the root evaluates, once for each way it is read.
+  /// Visits every tile that the root evaluates, once for each way in which it is read.
   void walk(const Root &root, Visitor visit) const;
   void walkValue(mlir::Value value, Visit state, bool descend, Visitor visit) const;
   void walkValue(mlir::Value value, Visit state, bool descend, Visitor visit,
@@ -117,13 +119,13 @@ private:
   llvm::DenseSet<mlir::Value> required;
   llvm::DenseMap<mlir::Block *, llvm::SmallVector<Step>> plans;
   llvm::DenseMap<mlir::Operation *, unsigned> stepOfOp;
-  llvm::DenseMap<mlir::Value, unsigned> stepOfValue; ///< where a stored value is written
+  llvm::DenseMap<mlir::Value, unsigned> stepOfValue; ///< the step that writes a stored value
   llvm::DenseMap<mlir::Value, llvm::SmallVector<Reader>> readers;
   llvm::DenseMap<mlir::Value, mlir::Value> inPlace;
   llvm::DenseMap<std::pair<mlir::Operation *, unsigned>, mlir::Value> branchTargets;
   /// Values whose buffer another value takes over.
   llvm::DenseSet<mlir::Value> claimed;
-  /// Values one of which may be a pointer to the other's buffer, and the terminator that forwards it.
+  /// Pairs of values of which one may be a pointer to the other's buffer, with the terminator that forwards it.
   llvm::DenseMap<mlir::Value, llvm::SmallVector<std::pair<mlir::Value, mlir::Operation *>>> aliases;
   llvm::DenseMap<mlir::Value, int> targets;
   llvm::DenseMap<mlir::Block *, CarryPlan> carryPlans;

@@ -1,6 +1,6 @@
-// Buffers of results: which take over an operand's, and how carried tiles move between a loop's buffers.
+// Buffers of results: which results take over an operand's buffer, and how carried tiles move between a loop's buffers.
 //
-// A loop with n carried tiles owns n buffers and some spares; a body never copies where it can hand on a pointer:
+// A loop with n carried tiles owns n buffers and some spares. The body never copies where it can pass on a pointer:
 //
 //   a, b = b, a + b     slots [a, b, spare]:  a' = slot b,  b' = spare (written with a + b),  spare' = slot a
 //   acc = acc * s + x   slots [acc]:          acc' = slot acc, overwritten element by element
@@ -48,7 +48,7 @@ void Plan::collectReaders() {
       Value value = operand.get();
       if (!stored(value))
         continue;
-      // The terminator hands the buffer on after every step of its block.
+      // The terminator passes the buffer on after every step of its block.
       readers[value].push_back({op->getBlock(), static_cast<unsigned>(plans[op->getBlock()].size()), false});
       if (branch) {
         Value result = branch.getResult(operand.getOperandNumber());
@@ -59,7 +59,7 @@ void Plan::collectReaders() {
   });
 }
 
-/// A position and the positions of the ops around it, outwards.
+/// A block and the ops that contain it, from the inside out, each with its own block.
 static SmallVector<std::pair<Block *, Operation *>> chainOf(Block *block) {
   SmallVector<std::pair<Block *, Operation *>> chain{{block, nullptr}};
   for (Operation *op = block->getParentOp(); op && !isa<func::FuncOp>(op); op = op->getParentOp())
@@ -83,8 +83,8 @@ bool Plan::finishedBefore(const Reader &reader, Block *block, unsigned step) con
       if (!ourOp && !readerOp)
         return reader.identity;
       if (!readerOp)
-        return true; // what a loop starts from is read before its body runs
-      // Both inside one op: only the branches of an if exclude each other.
+        return true; // a loop reads its inits before its body runs
+      // Both are inside one op: only the branches of an if exclude each other.
       return ourOp && isa<scf::IfOp>(ourOp) && ours[index - 1].first != readerInner;
     }
     readerOp = readerBlock->getParentOp();
@@ -100,7 +100,7 @@ bool Plan::mayOverwrite(Value old, Block *block, unsigned step) const {
   llvm::SmallDenseSet<Value> seen{old};
   while (!work.empty()) {
     Value value = work.pop_back_val();
-    // A loop in between would run the overwrite again.
+    // A loop between the value and the overwrite would repeat the overwrite.
     Block *home = value.getParentBlock();
     bool loop = false, inside = false;
     for (Block *at = block; at; at = at->getParentOp() ? at->getParentOp()->getBlock() : nullptr) {
@@ -123,7 +123,7 @@ bool Plan::mayOverwrite(Value old, Block *block, unsigned step) const {
     if (forwards == aliases.end())
       continue;
     for (auto [other, terminator] : forwards->second) {
-      // Forwarded in a branch that excludes ours: then it is not our buffer.
+      // If it is forwarded in a branch that excludes ours, it is not our buffer.
       Block *branch = terminator->getBlock();
       Operation *owner = branch->getParentOp();
       bool exclusive = false;
@@ -172,10 +172,10 @@ void Plan::planInPlace() {
 }
 
 void Plan::planBranches() {
-  // What a branch evaluates for its result goes over a tile it reads, or that the other branch hands on, if nobody
-  // needs that any more: then both branches may end in the same buffer.
+  // A branch may evaluate its result into a tile that it reads, or that the other branch passes on, if nobody needs
+  // that tile any more: then both branches may end in the same buffer.
   kernel.walk([&](scf::IfOp branch) {
-    llvm::SmallDenseMap<Value, unsigned> claims; // by a branch of this if, for this result
+    llvm::SmallDenseMap<Value, unsigned> claims; // values claimed by a branch of this if, with the result
     for (Block *block : {branch.thenBlock(), branch.elseBlock()}) {
       if (!block)
         continue;
@@ -219,7 +219,7 @@ void Plan::planAdoption() {
     Block *block = op->getBlock();
     for (OpOperand &init : op->getOpOperands()) {
       Value value = init.get();
-      // The loop itself is a reader at its own step; it must be the only one from there on.
+      // The loop itself reads it at its own step, and must be the only reader from there on.
       if (!stored(value) || claimed.contains(value) || llvm::count(op->getOperands(), value) != 1 ||
           value.getParentBlock() != block)
         continue;
@@ -259,7 +259,7 @@ int Plan::slotOf(Value value, Block *body) const {
     return branch.elseBlock() && slot == of(branch.elseBlock()) ? slot : -1;
   }
   if (auto loop = value.getDefiningOp<scf::ForOp>()) {
-    // An inner loop that keeps working in the buffer it started from.
+    // An inner loop that keeps working in the buffer that it started from.
     unsigned number = cast<OpResult>(value).getResultNumber();
     OpOperand &init = loop.getInitsMutable()[number];
     auto found = carryPlans.find(loop.getBody());
@@ -288,7 +288,7 @@ void Plan::planCarries(Block *block) {
   plan.slots.resize(operands.size());
   llvm::SmallDenseSet<int> taken;
 
-  // First whatever is in a slot already.
+  // First, values that are in a slot already.
   for (auto [index, operand] : llvm::enumerate(operands)) {
     Value value = operand->get();
     if (!stored(value))
@@ -314,7 +314,7 @@ void Plan::planCarries(Block *block) {
       return op && op->getBlock() == block && !inPlaceOf(value) && !targets.count(value) &&
              !isa<scf::IfOp, scf::ForOp, scf::WhileOp>(op);
     };
-    // Into the same argument's own buffer, when nothing reads that any more.
+    // Into the same argument's own buffer, if nothing reads that any more.
     if (evaluated && index < plan.argumentBytes.size() && plan.argumentBytes[index] == bytes &&
         !taken.contains(index)) {
       int tile = -1;

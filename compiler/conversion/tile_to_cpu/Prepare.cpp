@@ -1,10 +1,10 @@
-// Tile IR made easier to lower, before planning:
-//   - launches do not overlap here: what is said about the ones around this is dropped;
-//   - dot operands of narrow types become f32 (i32) tiles: that is what the CPU multiplies;
-//   - a tile of pointers or integers that every iteration of a loop, or the branches of an if, move by scalars becomes
-//     the scalar:
+// Rewrites tile IR before planning, to make it easier to lower:
+//   - launches do not overlap on this target, so ops on the neighbouring launches are dropped;
+//   - dot operands of narrow types become f32 (i32) tiles, which is what the CPU multiplies;
+//   - a tile of pointers or integers that every iteration of a loop, or the branches of an if, move by scalars is
+//     replaced by the scalar:
 //       for (p = p0) { use p; yield addptr(p, splat d) }  ->  for (s = 0) { use addptr(p0, splat s); yield s + d }
-//     so that the pointers stay a known pattern and none is kept in memory.
+//     so that the pointers keep their known pattern and none is kept in memory.
 #include "compiler/conversion/tile_to_cpu/Prepare.h"
 #include "compiler/conversion/tile_to_cpu/Shape.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -23,7 +23,7 @@ static Value convertTile(Value value, Type element, DenseMap<Value, Value> &conv
   if (result && elementOf(result) == element)
     return result;
   OpBuilder b(value.getContext());
-  // Beside its definition, so that what is invariant in a loop is converted outside.
+  // Right after its definition, so that loop-invariant operands are converted outside the loop.
   b.setInsertionPointAfterValue(value);
   Type type = cast<RankedTensorType>(value.getType()).clone(element);
   if (isa<FloatType>(element))
@@ -57,7 +57,7 @@ static void widenDot(tile::DotOp op, DenseMap<Value, Value> &converted) {
 // Carried pointers
 //===----------------------------------------------------------------------===//
 
-/// The scalar all elements of a tile are, or null.
+/// The scalar that all elements of a tile equal, or null.
 static Value uniformScalar(OpBuilder &b, Value tile) {
   if (auto splat = tile.getDefiningOp<tile::SplatOp>())
     return splat.getValue();
@@ -72,7 +72,7 @@ static Value uniformScalar(OpBuilder &b, Value tile) {
 }
 
 namespace {
-/// A value and the scalars that, added to `from`, give it. A negative step is subtracted.
+/// A value as `from` plus scalars. Negative steps are subtracted.
 struct Chain {
   struct Step {
     Value amount;
@@ -82,7 +82,7 @@ struct Chain {
   SmallVector<Step> steps;
 };
 
-/// Where a carried tile comes from: the tile it starts from, and the block arguments that are that tile plus a scalar.
+/// A carried tile's origin: the tile that it starts from, and the block arguments that are that tile plus a scalar.
 struct Carried {
   Value base;
   SmallVector<Value> arguments;
@@ -118,7 +118,7 @@ static std::optional<Chain> chainTo(Value value, function_ref<bool(Value)> found
       std::swap(next, step);
       scalar = uniform(step);
     }
-    // Offsets of one bit are not signed, unlike all others.
+    // Unlike all other offsets, those of one bit are not signed.
     if (!scalar || scalar.getType().isInteger(1))
       return std::nullopt;
     chain.steps.push_back({scalar, isa<arith::SubIOp>(op)});
@@ -127,7 +127,7 @@ static std::optional<Chain> chainTo(Value value, function_ref<bool(Value)> found
   return chain;
 }
 
-/// The distance from `base`: the chain starts at it (then `start` is null) or at a value that is `start` away from it.
+/// The chain's distance from `base`: it starts at `base` (`start` is null) or at a value whose distance is `start`.
 static Value distance(OpBuilder &b, Location loc, const Chain &chain, Value start, Type type) {
   Value sum = start;
   if (!sum)
@@ -141,7 +141,7 @@ static Value distance(OpBuilder &b, Location loc, const Chain &chain, Value star
   return sum;
 }
 
-/// Makes a tile result or argument the distance it is from `base`; who used it gets the two put together.
+/// Replaces a tile result or argument by its distance from `base`; its users get the sum of the two.
 static void becomeDistance(OpBuilder b, Value value, Value base) {
   auto type = cast<RankedTensorType>(value.getType());
   value.setType(sumType(value));
@@ -164,7 +164,7 @@ static void becomeDistance(Operation *op, unsigned result, Value base) {
   becomeDistance(b, op->getResult(result), base);
 }
 
-/// The terminator hands on how far its operand is from the base.
+/// Makes the terminator pass on its operand's distance from the base.
 static void handOn(Operation *terminator, unsigned operand, const Chain &chain, Value base, Type type) {
   OpBuilder b(terminator);
   Value start = chain.from == base ? Value() : chain.from;
@@ -197,7 +197,7 @@ static void carryScalars(scf::WhileOp loop) {
     BlockArgument argument = loop.getBeforeArguments()[index];
     if (!isMovable(argument))
       continue;
-    // What the test hands to the body (and to what follows the loop), possibly moved.
+    // What the condition region passes to the body (and to what follows the loop), possibly moved.
     Carried before{loop.getInits()[index], {argument}}, after{before.base, {}};
     SmallVector<std::pair<unsigned, Chain>> forwarded;
     for (auto [position, operand] : llvm::enumerate(condition.getArgs()))
@@ -222,14 +222,14 @@ static void carryScalars(scf::WhileOp loop) {
   }
 }
 
-/// Both branches move the same tile: they yield by how much.
+/// If both branches move the same tile, they yield the distances instead.
 static void yieldScalars(scf::IfOp branch) {
   for (unsigned index = 0; index < branch.getNumResults(); ++index) {
     if (!isMovable(branch.getResult(index)))
       continue;
     Operation *yields[] = {branch.thenYield(), branch.elseYield()};
     auto outside = [&](Value value) { return !branch->isAncestor(value.getParentBlock()->getParentOp()); };
-    // Values outside that one branch can be reached from, nearest first.
+    // Values outside the if that the first branch's chain leads to, nearest first.
     SmallVector<Value> candidates;
     chainTo(yields[0]->getOperand(index), [&](Value value) {
       if (outside(value) && value.getType() == branch.getResultTypes()[index])
@@ -256,7 +256,7 @@ void cpu::prepareKernel(func::FuncOp kernel) {
     if (isa<tile::LaunchDependentsOp, tile::WaitForGridOp>(op))
       op->erase();
   });
-  // Innermost first: where an inner branch or loop has moved a tile by a scalar, the outer one sees that.
+  // Innermost first, so that outer branches and loops see what inner ones have turned into scalars.
   kernel.walk<WalkOrder::PostOrder>([&](Operation *op) {
     if (auto loop = dyn_cast<scf::ForOp>(op))
       carryScalars(loop);
@@ -267,7 +267,7 @@ void cpu::prepareKernel(func::FuncOp kernel) {
   });
   DenseMap<Value, Value> converted;
   kernel.walk([&](tile::DotOp dot) { widenDot(dot, converted); });
-  // What nobody uses any more, last first.
+  // Remove unused ops, last first.
   SmallVector<Operation *> ops;
   kernel.walk([&](Operation *op) { ops.push_back(op); });
   for (Operation *op : llvm::reverse(ops))

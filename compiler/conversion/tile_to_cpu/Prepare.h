@@ -3,6 +3,6 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace kiln::cpu {
-/// Idempotent; the result is valid tile IR of the same meaning.
+/// Idempotent; the result is valid tile IR with the same meaning.
 void prepareKernel(mlir::func::FuncOp kernel);
 } // namespace kiln::cpu

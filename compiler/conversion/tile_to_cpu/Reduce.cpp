@@ -1,4 +1,4 @@
-// Reductions: vectors are combined down the reduced dimension (Nest.cpp); a row ends in a tree over the lanes.
+// Reductions: vectors are combined along the reduced dimension (Nest.cpp); a row ends in a tree over the lanes.
 #include "compiler/conversion/tile_to_cpu/Lowering.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -16,7 +16,7 @@ TypedAttr cpu::identityOf(CodeBuilder &b, tile::ReduceOp op) {
       !((combine.getOperand(0) == block.getArgument(0) && combine.getOperand(1) == block.getArgument(1)) ||
         (combine.getOperand(0) == block.getArgument(1) && combine.getOperand(1) == block.getArgument(0))))
     return {};
-  // Only what is an identity for every operand, NaN and -0.0 included.
+  // Only values that are an identity for every operand, including NaN and -0.0.
   auto kind = [&]() -> std::optional<arith::AtomicRMWKind> {
     if (isa<arith::AddIOp>(combine))
       return arith::AtomicRMWKind::addi;

@@ -54,7 +54,7 @@ static bool isDivision(Operation *op) {
 }
 
 static Value guardDivisor(CodeBuilder &b, Operation *op, Value dividend, Value divisor) {
-  // x86 traps where a GPU gives some number: a zero divisor becomes 1, and so does -1 under the smallest integer.
+  // x86 traps where a GPU gives some number, so a zero divisor becomes 1, as does -1 under the smallest integer.
   if (matchPattern(divisor, m_NonZero()) &&
       !isa<arith::DivSIOp, arith::RemSIOp, arith::FloorDivSIOp, arith::CeilDivSIOp>(op))
     return divisor;

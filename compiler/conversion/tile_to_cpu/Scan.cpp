@@ -1,6 +1,6 @@
-// Scans. Across their dimension vectors run in order, one combination a step. Along it, a vector is scanned in
-// log2(width) steps, each with the lanes twice as far before, and the combination of all vectors before is carried:
-// associativity is all that takes, operands never change sides.
+// Scans. Across their dimension, vectors are combined in order, one combination per step. Along it, a vector is scanned
+// in log2(width) steps, which combine each lane with the one 1, 2, 4, ... lanes before it, and the combination of all
+// earlier vectors is carried. Only associativity is used: operands never change sides.
 #include "compiler/conversion/tile_to_cpu/Lowering.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -9,10 +9,10 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cpu;
 
-/// Below this many lanes the steps within a vector cost more than combining one by one.
+/// With fewer lanes, the steps within a vector cost more than combining one by one.
 static constexpr int64_t kLeastLanes = 8;
 
-/// In each vector, the combination of all lanes up to each (from each on, in reverse).
+/// Per lane of each vector: the combination of all lanes up to it (from it on, in reverse).
 static SmallVector<Value> scanLanes(KernelLowering &lowering, tile::ScanOp op, SmallVector<Value> values,
                                     int64_t width) {
   CodeBuilder &b = lowering.b;
@@ -74,7 +74,7 @@ LogicalResult cpu::emitScan(KernelLowering &lowering, tile::ScanOp op) {
     elements.push_back(lowering.buffers.read(source, at));
   if (along)
     elements = scanLanes(lowering, op, elements, walk.width);
-  /// What came before, then these; these alone at the start of a row.
+  /// The carried combination, then these values; at the start of a row these values alone.
   auto afterCarried = [&](ArrayRef<Value> values) {
     SmallVector<Value> result(values);
     if (!open.innermostLoops || !position)
@@ -90,7 +90,8 @@ LogicalResult cpu::emitScan(KernelLowering &lowering, tile::ScanOp op) {
   for (auto [target, value] : llvm::zip(targets, running))
     lowering.buffers.write(target, at, value);
   if (along && position) {
-    // Not taken from `running`: only this combination is in the chain from vector to vector then, no shuffle.
+    // Computed from `elements`, not from `running`: then the chain from vector to vector has one combination and no
+    // shuffle.
     SmallVector<int64_t> end(walk.width, reverse ? 0 : walk.width - 1);
     for (Value &element : elements)
       element = vector::ShuffleOp::create(b, element, element, end);

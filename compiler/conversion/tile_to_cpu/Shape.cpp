@@ -88,7 +88,7 @@ bool cpu::splitsPairs(tile::ReshapeOp op) { return isPairing(shapeOf(op.getValue
 bool cpu::mergesPairs(tile::ReshapeOp op) { return isPairing(shapeOf(op.getResult()), shapeOf(op.getValue())); }
 
 bool cpu::keepsInnermost(tile::TransOp op) {
-  // Dimensions of size 1 do not matter: compare the last dimension that is longer.
+  // Ignoring dimensions of size 1: compare the last longer dimension.
   ArrayRef<int64_t> in = shapeOf(op.getValue());
   int last = static_cast<int>(in.size()) - 1;
   while (last > 0 && in[last] == 1)
@@ -222,7 +222,7 @@ std::optional<int64_t> Shapes::computeStride(Value value, unsigned dim) {
     int64_t bytes = memoryBytes(cast<tile::PtrType>(elementOf(value)).getPointee());
     std::optional<int64_t> offset = isTile(add.getOffset()) ? stride(add.getOffset(), dim) : 0;
     std::optional<int64_t> base = isTile(add.getPtr()) ? stride(add.getPtr(), dim) : 0;
-    // i1 offsets are signed like any other: not a sensible range.
+    // i1 offsets would be signed like any other, so they make no sensible range.
     if (!offset || !base || elementOf(add.getOffset()).isInteger(1))
       return std::nullopt;
     return *base + *offset * bytes;

@@ -1,5 +1,5 @@
-// Structural facts about tile values that need no dataflow: which ops are evaluated lazily, along which dimensions a
-// value is uniform, and by how much it grows from one element to the next.
+// Structural facts about tile values that need no dataflow analysis: which ops are evaluated lazily, along which
+// dimensions a value is uniform, and its stride from one element to the next.
 #pragma once
 #include "dialects/tile/TileOps.h"
 #include "llvm/ADT/DenseMap.h"
@@ -19,8 +19,8 @@ inline mlir::Type elementOf(mlir::Type type) {
 inline mlir::Type elementOf(mlir::Value value) { return elementOf(value.getType()); }
 
 using tile::memoryBytes;
-/// As tile::memoryType, but all narrow floats travel as integers of their width: every vector load, masked load and
-/// gather of LLVM takes those.
+/// As tile::memoryType, except that all narrow floats are integers of their width: every vector load, masked load and
+/// gather of LLVM accepts those.
 mlir::Type memoryType(mlir::Type element);
 
 /// True for tile-valued ops that are evaluated at an index wherever they are needed (see RATIONALE.md, "lazy tiles").
@@ -31,23 +31,23 @@ bool isElementwise(mlir::Operation *op);
 bool isExpensive(mlir::Operation *op);
 /// True for ops that may write memory that a tile load could read, themselves or in a region.
 bool writesMemory(mlir::Operation *op);
-/// A reshape that only adds or removes dimensions of size 1.
+/// True for a reshape that only adds or removes dimensions of size 1.
 bool isUnitReshape(kiln::tile::ReshapeOp op);
-/// reshape that splits the last dimension in two (2n -> n, 2), or merges it back: evaluated by (de)interleaving.
+/// A reshape that splits the last dimension in two (2n -> n, 2), or merges it back: evaluated by (de)interleaving.
 bool splitsPairs(kiln::tile::ReshapeOp op);
 bool mergesPairs(kiln::tile::ReshapeOp op);
 /// True when the last dimension stays innermost under the permutation, so that contiguous runs stay contiguous.
 bool keepsInnermost(kiln::tile::TransOp op);
 
-/// Memoised structural queries. Values are those of the source IR, which does not change meanwhile.
+/// Memoised structural queries on the source IR, which does not change in the meantime.
 class Shapes {
 public:
-  /// The value is the same for all indices of dimension `dim`.
+  /// True if the value is the same at all indices of dimension `dim`.
   bool uniform(mlir::Value value, unsigned dim);
-  /// value[.., i + 1, ..] - value[.., i, ..] if that is one constant; for pointers in bytes. Offsets are assumed not to
-  /// wrap within one tile.
+  /// value[.., i + 1, ..] - value[.., i, ..] if that is a single constant; for pointers in bytes. Offsets are assumed
+  /// not to wrap within one tile.
   std::optional<int64_t> stride(mlir::Value value, unsigned dim);
-  /// `width` elements from a multiple of `width` on lie one after the other (pointers) in dimension `dim`.
+  /// True if `width` elements (pointees), starting at a multiple of `width` in dimension `dim`, are contiguous.
   bool contiguous(mlir::Value pointers, unsigned dim);
 
 private:
@@ -57,9 +57,10 @@ private:
   llvm::DenseMap<std::pair<mlir::Value, unsigned>, std::optional<int64_t>> strides;
 };
 
-/// The constant all elements of an integer tile or scalar have.
+/// The constant that all elements of an integer tile or scalar equal.
 std::optional<int64_t> constantOf(mlir::Value value);
-/// For expand_dims/broadcast/trans/reshape-like ops: the operand's dimension behind result dimension `dim`, or -1.
+/// For expand_dims/broadcast/trans/reshape-like ops: the operand's dimension that becomes result dimension `dim`, or
+/// -1.
 int sourceDim(mlir::Operation *op, unsigned dim);
 
 } // namespace kiln::cpu

@@ -1,8 +1,8 @@
 // sort and topk: bitonic networks whose comparisons are vector minima and maxima.
 //
-// A row lies in scratch as `count` vectors of `width` lanes and is seen column by column: element lane * count + i is
-// lane `lane` of vector i. A comparison of elements less than `count` apart is then one of whole vectors; only the last
-// log2(width) merges compare lanes. Keys are integers that order as the elements do.
+// A row lies in scratch memory as `count` vectors of `width` lanes and is read by columns: element lane * count + i is
+// lane `lane` of vector i. A comparison of elements less than `count` apart then compares whole vectors; only the last
+// log2(width) merges compare lanes. Keys are integers that compare as the elements do.
 #include "compiler/conversion/tile_to_cpu/Lowering.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -12,7 +12,7 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cpu;
 
-/// How many vectors are sorted in registers, and how many of them one pass over memory compares.
+/// The number of vectors that are sorted in registers, and that one pass over memory compares together.
 static constexpr int64_t kBlock = 8;
 
 namespace {
@@ -33,15 +33,15 @@ struct Network {
   Value constant(int64_t lanes, const APInt &value) {
     return b.splatConstant(keys(lanes), b.getIntegerAttr(key, value));
   }
-  /// No key comes after it.
+  /// A key that no other key follows.
   Value last(int64_t lanes) {
     unsigned bits = key.getWidth();
     if (asUnsigned)
       return constant(lanes, descending ? APInt::getZero(bits) : APInt::getMaxValue(bits));
     return constant(lanes, descending ? APInt::getSignedMinValue(bits) : APInt::getSignedMaxValue(bits));
   }
-  /// Floats order as integers of sign and magnitude do; every NaN becomes a positive one, the largest. Its own inverse
-  /// on what it gives.
+  /// Floats compare like sign-magnitude integers; this maps them to two's complement, and back. toKeys() makes every NaN
+  /// positive, and so the largest.
   Value turnNegative(Value bits, int64_t lanes) {
     Value sign = arith::ShRSIOp::create(b, bits, constant(lanes, APInt(key.getWidth(), key.getWidth() - 1)));
     return arith::XOrIOp::create(
@@ -73,7 +73,7 @@ struct Network {
   Value add(Value x, Value y) { return arith::AddIOp::create(b, x, y); }
   Value sub(Value x, Value y) { return arith::SubIOp::create(b, x, y); }
   Value vectors(Value count) { return arith::MulIOp::create(b, count, b.i64(width)); }
-  /// Runs `body` on the vectors of `elements` elements from `begin` on, then on what is left one by one.
+  /// Runs `body` on `elements` elements from `begin` on, in whole vectors, then one by one for the rest.
   void pieces(int64_t begin, int64_t elements, function_ref<void(Value, int64_t)> body) {
     int64_t whole = elements / width * width;
     auto run = [&](int64_t from, int64_t count, int64_t lanes) {
@@ -86,7 +86,7 @@ struct Network {
     run(begin, whole, width);
     run(begin + whole, elements - whole, 1);
   }
-  /// A row of `length` elements as keys, filled up to `padded`.
+  /// Copies a row of `length` elements as keys, padded to `padded`.
   void copyIn(Value row, int64_t length, Value scratch, int64_t padded) {
     int64_t whole = length / width * width;
     pieces(whole, padded - whole, [&](Value at, int64_t lanes) { store(scratch, at, last(lanes)); });
@@ -115,7 +115,7 @@ struct Network {
       lanes[lane] = lane ^ mask;
     return vector::ShuffleOp::create(b, value, value, lanes);
   }
-  /// The earlier of own and other in lanes without `bit`, the later in lanes with it.
+  /// In lanes without `bit` the earlier of own and other, in lanes with it the later.
   Value pickByLane(Value own, Value other, int64_t bit) {
     SmallVector<bool> later(width);
     for (int64_t lane = 0; lane < width; ++lane)
@@ -167,7 +167,7 @@ struct Network {
   Value equal(Value value, int64_t constant) {
     return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, value, b.i64(constant));
   }
-  /// Loads the vectors at `places`, works on them, stores them.
+  /// Loads the vectors at `places`, runs `body` on them, stores them.
   void update(Value base, ArrayRef<Value> places, function_ref<void(MutableArrayRef<Value>)> body) {
     SmallVector<Value> values;
     for (Value place : places)
@@ -176,7 +176,7 @@ struct Network {
     for (auto [place, value] : llvm::zip(places, values))
       store(base, vectors(place), value);
   }
-  /// Compares vectors `apart`, apart / 2, ... from one another: 2^stages of them at a time.
+  /// Compares vectors at distances `apart`, apart / 2, ..., 2^stages vectors at a time.
   void pass(Value base, int64_t count, int64_t stages, Value apart) {
     int64_t group = int64_t(1) << stages;
     if (count < group)
@@ -203,7 +203,7 @@ struct Network {
     when(equal(rest, 2), [&] { pass(base, count, 2, b.i64(2)); });
     when(equal(rest, 1), [&] { pass(base, count, 1, b.i64(1)); });
   }
-  /// The first two stages of merging neighbouring runs of `run` vectors: mirrored, then half a run apart.
+  /// The first two stages of merging adjacent runs of `run` vectors: mirrored, then half a run apart.
   void mirror(Value base, int64_t count, Value run) {
     Value half = arith::ShRUIOp::create(b, run, b.i64(1));
     b.loop(count / 4, 1, {}, [&](Value number, ValueRange) -> SmallVector<Value> {
@@ -220,7 +220,7 @@ struct Network {
       return {};
     });
   }
-  /// The stages between lanes of merging neighbouring runs of `run` lanes.
+  /// The stages between lanes of merging adjacent runs of `run` lanes.
   void mergeLanes(Value base, int64_t count, int64_t run) {
     b.loop(count / 2, 1, {}, [&](Value number, ValueRange) -> SmallVector<Value> {
       update(base, {number, sub(b.i64(count - 1), number)}, [&](MutableArrayRef<Value> values) {
@@ -234,7 +234,7 @@ struct Network {
       return {};
     });
   }
-  /// Reads `count` vectors of keys, or of elements that are no keys yet, and leaves sorted blocks of them.
+  /// Reads `count` vectors of keys (`raw`: of elements that are not yet keys) and writes sorted blocks of them.
   void sortBlocks(Value from, bool raw, Value to, int64_t count) {
     b.loop(count, kBlock, {}, [&](Value place, ValueRange) -> SmallVector<Value> {
       SmallVector<Value> values;
@@ -249,7 +249,7 @@ struct Network {
       return {};
     });
   }
-  /// Merges sorted blocks to sorted columns; these, if asked to, to one run.
+  /// Merges sorted blocks into sorted columns, and with `acrossLanes` the columns into one run.
   void mergeBlocks(Value base, int64_t count, bool acrossLanes) {
     int64_t columns = llvm::Log2_64(count), lanes = acrossLanes ? llvm::Log2_64(width) : 0;
     int64_t blocks = llvm::Log2_64(kBlock), levels = columns - blocks + lanes;
@@ -270,7 +270,7 @@ struct Network {
       return {arith::ShLIOp::create(b, run, b.i64(1))};
     });
   }
-  /// Writes the columns one after another.
+  /// Writes the columns one after the other.
   void writeColumns(Value scratch, int64_t count, Value to, bool raw) {
     b.loop(count, width, {}, [&](Value place, ValueRange) -> SmallVector<Value> {
       SmallVector<Value> values;
@@ -285,7 +285,7 @@ struct Network {
     });
   }
 
-  /// The first `count` of each lane and of the lane `mask` away, in both; then sorted again.
+  /// Keeps, in each lane and in the lane `mask` away, the first `count` of both; then sorts them again.
   void pruneLanes(MutableArrayRef<Value> values, int64_t mask) {
     SmallVector<Value> others;
     for (Value value : values)
@@ -309,7 +309,8 @@ struct Network {
       copyOut(width > 1 ? turned : scratch, target, wanted);
   }
 
-  /// The first 2^n >= wanted vectors of columns stay in registers; each further block of as many is merged into them.
+  /// Keeps the first 2^n >= wanted vectors of each column in registers and merges further blocks of that size into
+  /// them.
   void selectInRegisters(Value from, bool raw, int64_t padded, Value target, int64_t wanted) {
     int64_t block = llvm::PowerOf2Ceil(wanted);
     SmallVector<Value> best(block, last(width));
@@ -335,7 +336,7 @@ struct Network {
     }
   }
 
-  /// The same in memory, for many: `best` and `scratch` hold one block each.
+  /// The same in memory, for larger numbers: `best` and `scratch` hold one block each.
   void select(Value from, bool raw, int64_t padded, Value target, int64_t wanted, Value best, Value scratch) {
     int64_t block = llvm::PowerOf2Ceil(wanted), stages = llvm::Log2_64(block);
     auto cleanBest = [&] { clean(best, block, b.i64(block / 2), b.i64(stages)); };
@@ -375,7 +376,7 @@ struct Network {
 };
 } // namespace
 
-/// The first elements of each sorted row, as many as fit into the rows of `target`.
+/// The first elements of each sorted row, as many as the rows of `target` hold.
 static void firstOfRows(KernelLowering &lowering, const Storage &source, const Storage &target, bool descending,
                         bool isUnsigned) {
   CodeBuilder &b = lowering.b;
@@ -388,13 +389,13 @@ static void firstOfRows(KernelLowering &lowering, const Storage &source, const S
   Network network(b, source.element, descending, isUnsigned || source.element.isInteger(1));
   int64_t bytes = network.bytes, widest = std::min<int64_t>(lowering.target.vectorLanes(bytes), lowering.lanes());
   int64_t padded = std::max<int64_t>(llvm::PowerOf2Ceil(length), kBlock), block = llvm::PowerOf2Ceil(wanted);
-  // Selecting costs as much as sorting if few lanes are left to each of the wanted.
+  // Selecting costs as much as sorting if there are only few lanes per wanted element.
   bool selects = block * std::min<int64_t>(widest, 4) <= padded && wanted < length;
   if (selects) {
     network.width = std::min(widest, padded / block);
     padded = llvm::alignTo(length, block * network.width);
   } else {
-    // Columns at least as long as a block and as a square that is turned over.
+    // Columns must be at least as long as a block, and as a square that is transposed.
     while (network.width * 2 <= widest && network.width * 2 * kBlock <= padded &&
            network.width * network.width * 4 <= padded)
       network.width *= 2;

@@ -1,4 +1,4 @@
-// Passes of this room; see Passes.td for what they do and RATIONALE.md for why they do it this way.
+// The passes of this folder; see Passes.td for what they do and RATIONALE.md for why.
 #pragma once
 #include "mlir/Pass/Pass.h"
 

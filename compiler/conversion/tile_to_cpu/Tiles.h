@@ -1,11 +1,10 @@
 // Lazy tiles: the value of a tile at an index, as a scalar or as one vector along a dimension; and stores of tiles,
-// which are what asks for them.
+// which trigger the evaluation.
 //
-// A dimension along which a value is uniform is dropped from the index first. Whatever then depends only on outer loops
-// is emitted there, once: the index says how deep a value belongs.
+// First, dimensions along which a value is uniform are dropped from the index. A value whose index then depends only on
+// outer loops is emitted there, once: the index determines the loop depth.
 //
-//     store(y[i, j], x[i] + w[j])     in the loop over j: load w; add; store. In the loop over i: load x. Nothing
-//     twice.
+//     store(y[i, j], x[i] + w[j])     in the loop over j: load w; add; store. In the loop over i: load x, once per row.
 #pragma once
 #include "compiler/analysis/Alignment.h"
 #include "compiler/conversion/tile_to_cpu/Frame.h"
@@ -27,14 +26,14 @@ public:
 
   mlir::Value eval(mlir::Value tile, Index at);
   mlir::Value evalVector(mlir::Value tile, const Index &at);
-  /// Outside of any nest.
+  /// Evaluates outside of any nest.
   mlir::Value evalAlone(mlir::Value tile, Index at);
-  /// One or more elements of a store.
+  /// Stores one or several elements.
   void store(mlir::Operation *op, const Index &at);
-  /// Combines by a region of a reduction or scan.
+  /// Applies the region of a reduction or scan.
   llvm::SmallVector<mlir::Value> combine(mlir::Region &region, llvm::ArrayRef<mlir::Value> arguments);
 
-  /// `width` elements from a multiple of it on lie one behind the other.
+  /// True if `width` elements, starting at a multiple of it, are contiguous.
   bool contiguous(mlir::Value pointers, unsigned dim, int64_t width);
   /// Masks known to be true in the loop being emitted.
   llvm::SmallDenseSet<mlir::Value> trueMasks;
@@ -60,11 +59,11 @@ private:
   void storeBox(tile::DescStoreOp op, const Index &at);
   mlir::Value addressOf(mlir::Value pointers, const Index &at);
   struct BoxPart {
-    mlir::Value address, mask, stride; ///< lane 0; i1 scalar or vector or null; bytes per step or null (contiguous)
+    mlir::Value address, mask, stride; ///< of lane 0; i1 scalar, vector or null; bytes per step, or null (contiguous)
   };
   BoxPart boxPart(const Descriptor &desc, mlir::ValueRange offsets, std::optional<llvm::ArrayRef<int32_t>> boundary,
                   mlir::Type element, const Index &at);
-  /// Neighbours.cpp: whether the pointers of this vector point to neighbours (an i1), or null if they never do.
+  /// In Neighbours.cpp: an i1 that says whether this vector's pointers are contiguous; null if they never are.
   mlir::Value neighbours(mlir::Value pointers, const Index &at);
 
   CodeBuilder &b;

@@ -1,4 +1,4 @@
-// What was emitted for values that are no tiles; see Values.h.
+// What has been emitted for values that are not tiles; see Values.h.
 #include "compiler/conversion/tile_to_cpu/Values.h"
 
 using namespace mlir;
@@ -9,7 +9,7 @@ Value Values::scalar(Value value) {
   auto found = scalars.find(value);
   if (found != scalars.end())
     return found->second;
-  // Constants are defined where they are used.
+  // Constants are materialised where they are used.
   if (auto constant = value.getDefiningOp<arith::ConstantOp>())
     return arith::ConstantOp::create(b, constant.getValue());
   llvm::report_fatal_error("tile-to-cpu: a scalar was used before it was emitted");

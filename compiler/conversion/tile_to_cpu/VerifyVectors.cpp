@@ -1,4 +1,4 @@
-// The pass kiln-verify-vectors: no vector larger than the register tile reaches LLVM.
+// The pass kiln-verify-vectors: checks that no vector larger than the register tile reaches LLVM.
 #include "compiler/conversion/tile_to_cpu/TileToCpu.h"
 #include "compiler/target/Target.h"
 #include "mlir/IR/BuiltinTypes.h"

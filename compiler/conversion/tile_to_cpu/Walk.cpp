@@ -1,5 +1,5 @@
-// Which dimension a nest runs its vectors along. Usually the last; another one if memory is walked better that way; and
-// square blocks turned over in registers where reading wants one dimension and writing the other.
+// Chooses the dimension along which a nest's vectors run: usually the last; another one if that suits memory better;
+// and square blocks transposed in registers where reads want one dimension and writes the other.
 #include "compiler/conversion/tile_to_cpu/Lowering.h"
 
 using namespace mlir;
@@ -14,9 +14,9 @@ Walk KernelLowering::chooseWalk(ArrayRef<int64_t> shape, int reduceAxis, int64_t
   int last = static_cast<int>(shape.size()) - 1;
   while (last > 0 && shape[last] == 1)
     --last;
-  // Along a reduced row several accumulators hide the latency of the combination.
+  // Along a reduced row, several accumulators hide the latency of the combination.
   int64_t wanted = reduceAxis == last ? lanes * 4 : lanes;
-  // Splitting pairs evaluates twice as many lanes, of up to 8 bytes.
+  // Splitting pairs evaluates twice as many lanes, of up to 8 bytes each.
   if (splitsPairsSomewhere)
     wanted = std::min(wanted, std::max<int64_t>(1, target.maxVectorBytes() / 16));
   int64_t width = last >= 0 ? std::min(wanted, powerOfTwoIn(shape[last])) : 1;
@@ -34,7 +34,7 @@ Walk KernelLowering::chooseWalk(ArrayRef<int64_t> shape, int reduceAxis, int64_t
   return walk;
 }
 
-/// How many memory accesses of an evaluation with vectors along `dim` would be gathers, but for what was `seen`.
+/// The number of accesses that would be gathers with vectors along `dim`, not counting again those in `seen`.
 int KernelLowering::gathersAlong(Value value, int dim, llvm::DenseSet<std::pair<Value, int>> &seen) {
   if (!isTile(value) || dim < 0 || shapes.uniform(value, dim) || !seen.insert({value, dim}).second)
     return 0;
@@ -91,7 +91,7 @@ void KernelLowering::preferDimension(Walk &walk, const Step &step) {
     if (powerOfTwoIn(walk.shape[dim]) < 4)
       continue;
     int count = cost(dim);
-    // Writing a buffer across its rows costs as much as reading across, unless blocks can be turned over.
+    // Writing a buffer across its rows costs as much as reading across rows, unless blocks can be transposed.
     bool turns = step.roots.size() == 1 && count == 1 &&
                  (step.roots[0].kind == Root::Materialise || step.roots[0].kind == Root::Carry);
     int64_t block = std::min({powerOfTwoIn(walk.shape[dim]), powerOfTwoIn(walk.shape[best]), int64_t(8)});
