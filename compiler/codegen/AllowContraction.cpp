@@ -1,5 +1,5 @@
-// kiln-allow-contraction: the user's products and sums may fuse; see Passes.td for why it is a flag per operation and
-// not the code generator's global switch.
+// kiln-allow-contraction: lets the user's products and sums fuse; see Passes.td for why it sets a flag per operation
+// and not the code generator's global switch.
 #include "compiler/codegen/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 

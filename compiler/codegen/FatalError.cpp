@@ -11,7 +11,7 @@ struct FatalError {
 };
 
 std::mutex mutex;
-std::string poison; // guarded by mutex; the reason of the first fatal error
+std::string poison; // guarded by mutex; the reason for the first fatal error
 thread_local unsigned depth = 0;
 
 void handle(void *, const char *reason, bool) {

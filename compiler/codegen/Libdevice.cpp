@@ -12,7 +12,7 @@ using namespace kiln::codegen;
 std::vector<std::string> kiln::codegen::missingFunctions(const Unit &unit) {
   std::vector<std::string> names;
   for (const llvm::Function &function : *unit.module)
-    // The library asks __nvvm_reflect for the machine it runs on: LLVM puts the answer in its place.
+    // The library asks __nvvm_reflect for the machine it runs on; LLVM replaces the call by the answer.
     if (function.isDeclaration() && !function.isIntrinsic() && !function.use_empty() &&
         function.getName() != "__nvvm_reflect")
       names.push_back(function.getName().str());
@@ -24,7 +24,7 @@ llvm::Error kiln::codegen::linkLibdevice(Unit &unit, llvm::StringRef path) {
   auto file = llvm::MemoryBuffer::getFile(path);
   if (!file)
     return llvm::createStringError("cannot read the device library " + path + ": " + file.getError().message());
-  // Lazily: of several hundred functions a kernel needs one or two.
+  // Loaded lazily: of several hundred functions a kernel needs one or two.
   auto library = llvm::getOwningLazyBitcodeModule(std::move(*file), unit.context());
   if (!library)
     return library.takeError();

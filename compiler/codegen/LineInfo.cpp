@@ -1,5 +1,5 @@
 // kiln-line-info: source lines for debuggers and profilers. Source ranges and inlining chains are reduced to the one
-// position a line table holds: the place in the kernel itself, which is the text the user steps through.
+// position that a line table holds: the place in the kernel itself, which is the text that the user steps through.
 #include "compiler/codegen/Passes.h"
 #include "compiler/target/Target.h"
 #include "mlir/Dialect/LLVMIR/LLVMAttrs.h"
@@ -72,7 +72,7 @@ private:
       return FileLineColLoc::get(range.getFilename(), range.getStartLine(), range.getStartColumn());
     };
     function->setLoc(FusedLoc::get(context, {place(start)}, scope));
-    // What has no position of its own (loop counters, the instance loop) belongs to the line of its function.
+    // Operations without a position of their own (loop counters, the instance loop) get the line of their function.
     function.walk([&](Operation *op) {
       if (op == function)
         return;

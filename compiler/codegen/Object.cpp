@@ -1,4 +1,4 @@
-// What an object promises to the loader: one entry, and nothing needed but block copies and the host library.
+// What an object guarantees to the loader: one entry, and no dependencies but block copies and the host library.
 #include "compiler/codegen/Codegen.h"
 #include "runtime/artifact/HostLibrary.h"
 #include "llvm/ADT/STLExtras.h"
@@ -36,7 +36,7 @@ llvm::Expected<std::vector<std::string>> codegen::undefinedSymbols(llvm::StringR
   return names;
 }
 
-/// Whether the loader of the runtime defines a symbol.
+/// True if the runtime's loader defines the symbol.
 static bool isOfLoader(llvm::StringRef name) {
   return name == "memcpy" || name == "memmove" || name == "memset" ||
          llvm::any_of(artifact::hostFunctions,

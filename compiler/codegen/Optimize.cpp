@@ -35,11 +35,11 @@ llvm::Expected<std::unique_ptr<llvm::TargetMachine>> kiln::codegen::createTarget
   if (!backend)
     return llvm::createStringError("no LLVM back end for " + target.triple + ": " + error);
   llvm::TargetOptions options;
-  // Fusing is a flag per operation, see kiln-allow-contraction.
+  // Fusing is decided by a flag per operation, see kiln-allow-contraction.
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
   options.MCOptions.AsmVerbose = false;
   std::string features = target.features;
-  if (target.isGpu()) // Left to itself, LLVM writes the oldest PTX that knows the machine.
+  if (target.isGpu()) // By default LLVM would write the oldest PTX that knows the machine.
     features += (features.empty() ? "+ptx" : ",+ptx") + std::to_string(ptxVersion ? ptxVersion : kNewestPtx);
   std::unique_ptr<llvm::TargetMachine> machine(backend->createTargetMachine(triple, target.cpu, features, options,
                                                                             llvm::Reloc::PIC_, llvm::CodeModel::Small,
@@ -49,8 +49,8 @@ llvm::Expected<std::unique_ptr<llvm::TargetMachine>> kiln::codegen::createTarget
   return std::move(machine);
 }
 
-/// A masked store of one known lane becomes a plain store of that element. LLVM 22's X86 back end does so itself, but
-/// where the stored vector was narrowed it stores the wide element, over its neighbours (llvm/llvm-project#179489).
+/// Turns a masked store of one known lane into a plain store of that element. LLVM 22's X86 back end does so itself,
+/// but where the stored vector was narrowed it stores the wide element, over its neighbours (llvm/llvm-project#179489).
 static void storeSingleLanes(llvm::Function &function) {
   for (llvm::Instruction &instruction : llvm::make_early_inc_range(llvm::instructions(function))) {
     auto *store = llvm::dyn_cast<llvm::IntrinsicInst>(&instruction);
@@ -79,7 +79,7 @@ static void storeSingleLanes(llvm::Function &function) {
 
 llvm::Error kiln::codegen::optimize(Unit &unit, llvm::TargetMachine &machine, const std::atomic<bool> *cancelled) {
   llvm::PipelineTuningOptions tuning;
-  // Code arrives vectorised and blocked for the registers; unrolling triples the time and gains nothing.
+  // The code is already vectorised and blocked for the registers; unrolling triples the time and gains nothing.
   tuning.LoopUnrolling = false;
   tuning.LoopInterleaving = false;
   tuning.LoopVectorization = false;
@@ -98,7 +98,7 @@ llvm::Error kiln::codegen::optimize(Unit &unit, llvm::TargetMachine &machine, co
   if (cancelled)
     callbacks.registerShouldRunOptionalPassCallback([=](llvm::StringRef, llvm::Any) { return !*cancelled; });
   llvm::PassBuilder builder(&machine, tuning, std::nullopt, &callbacks);
-  // No library function exists where the code runs: no idiom may become a call.
+  // There are no library functions where the code runs, so no idiom may become a call.
   llvm::TargetLibraryInfoImpl library(machine.getTargetTriple());
   library.disableAllFunctions();
   analyses->functions.registerPass([&library] { return llvm::TargetLibraryAnalysis(library); });

@@ -1,5 +1,5 @@
 // PTX to machine code by NVIDIA's assembler, run as a program: its library form drops setmaxnreg, and a process costs
-// 10 ms. Files live in a folder of their own that goes away whatever happens.
+// only 10 ms. Files live in a folder of their own that is removed whatever happens.
 #include "compiler/codegen/Codegen.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -16,12 +16,12 @@
 using namespace kiln;
 using namespace kiln::codegen;
 
-// For an assembler that does nothing; seconds of work for one that does not come to an end.
+// Limits for an assembler that does nothing, and (in seconds of work) for one that does not finish.
 static constexpr auto kPatience = std::chrono::seconds(30);
 static constexpr double kMostWork = 300;
 
 namespace {
-/// A new folder below the system's temporary one, removed with what it holds.
+/// A new folder below the system's temporary one, removed with its contents.
 class TemporaryFolder {
 public:
   TemporaryFolder() { error = llvm::sys::fs::createUniqueDirectory("kiln-ptxas", path); }
@@ -46,7 +46,7 @@ static std::string readFile(llvm::StringRef path) {
   return file ? (*file)->getBuffer().str() : "";
 }
 
-/// The number before ` what`, summed over the log: "8 bytes spill stores".
+/// The largest number that the group of `pattern` matches in the log, as in "8 bytes spill stores".
 static int64_t figure(llvm::StringRef log, llvm::StringRef pattern) {
   llvm::Regex number(pattern);
   llvm::SmallVector<llvm::StringRef> groups;
@@ -60,7 +60,8 @@ static int64_t figure(llvm::StringRef log, llvm::StringRef pattern) {
 }
 
 std::vector<std::string> kiln::codegen::changesIn(llvm::StringRef log) {
-  // By their words: their numbers are those of one version. None holds a name before these words, and names no space.
+  // Matched by their words, since their numbers vary between versions. Nothing precedes these words that a kernel's
+  // name could imitate.
   static constexpr llvm::StringLiteral told[] = {"'setmaxnreg' ignored", "instructions are serialized due to",
                                                  "warpgroup.wait is injected"};
   std::vector<std::string> notes;
@@ -74,7 +75,7 @@ std::vector<std::string> kiln::codegen::changesIn(llvm::StringRef log) {
 }
 
 std::string kiln::codegen::withOneBlock(llvm::StringRef ptx) {
-  // The directive stands between a kernel's parameters and its body, where .reqntid does.
+  // The directive belongs between a kernel's parameters and its body, next to .reqntid.
   size_t at = ptx.find("\n.reqntid ");
   if (at == llvm::StringRef::npos || ptx.contains("\n.minnctapersm "))
     return ptx.str();
@@ -107,22 +108,22 @@ std::string kiln::codegen::withSafeNegation(llvm::StringRef ptx) {
 char MachineError::ID;
 
 double kiln::codegen::processorSeconds(int process) {
-  // As a stream: such a file says of itself that it is empty.
+  // Read as a stream: such a file reports a size of zero.
   auto file = llvm::MemoryBuffer::getFileAsStream("/proc/" + llvm::Twine(process) + "/stat");
   if (!file)
     return 0;
-  // The name, in parentheses, may hold anything.
+  // The process name, in parentheses, may contain anything.
   auto [before, after] = (*file)->getBuffer().rsplit(')');
   llvm::SmallVector<llvm::StringRef> fields;
   after.trim().split(fields, ' ');
   int64_t ticks = 0;
-  for (unsigned field : {11u, 12u, 13u, 14u}) // its own in user and system mode, its children's
+  for (unsigned field : {11u, 12u, 13u, 14u}) // its own in user and system mode, then its children's
     if (int64_t part; field < fields.size() && !fields[field].getAsInteger(10, part))
       ticks += part;
   return double(ticks) / double(sysconf(_SC_CLK_TCK));
 }
 
-/// Runs the assembler to its end. Not by LLVM's own time limit, which is a signal for the whole process.
+/// Runs the assembler to its end. Does not use LLVM's own time limit, which is a signal for the whole process.
 static llvm::Expected<int> runAssembler(llvm::StringRef ptxas, llvm::ArrayRef<llvm::StringRef> arguments,
                                         llvm::StringRef log, const std::atomic<bool> *cancelled, std::string &problem) {
   using Clock = std::chrono::steady_clock;

@@ -1,8 +1,8 @@
-// Code for the CPU looks at its launch's safepoint word (runtime/launch/Abi.h) in every loop that may take long, and
-// returns if it is told to: that is how a launch can be interrupted, an endless loop too.
+// CPU code checks its launch's safepoint word (runtime/launch/Abi.h) in every loop that may take long, and returns if
+// it is told to. So a launch can be interrupted, even in an endless loop.
 //
-// After all optimisation, so that nothing is kept from being moved or merged by an exit in the middle of a loop. Loops
-// with few enough steps are left alone: what lies between two looks takes a few milliseconds at most.
+// The checks are inserted after all optimisation, so that exits in the middle of loops do not block code motion or
+// merging. Loops with few enough steps get none: the time between two checks is a few milliseconds at most.
 #include "compiler/codegen/Unit.h"
 #include "runtime/launch/Abi.h"
 #include "llvm/Analysis/LoopInfo.h"
@@ -18,7 +18,7 @@
 using namespace kiln;
 using namespace kiln::codegen;
 
-// Of instructions: about a millisecond.
+// In instructions: about a millisecond.
 static constexpr uint64_t kLongWork = uint64_t(1) << 21;
 
 namespace {
@@ -41,13 +41,13 @@ public:
                                     llvm::Align(8), "safepoint");
     llvm::BasicBlock *leave = llvm::BasicBlock::Create(function.getContext(), "leave", &function);
     llvm::ReturnInst::Create(function.getContext(), leave);
-    // Everything is measured before anything changes.
+    // Everything is measured before anything is changed.
     for (auto [header, waits] : chosen)
       poll(header, waits, leave);
   }
 
 private:
-  /// Of what was inferred: who is called may do anything, but it does not unwind.
+  /// Drops inferred attributes: the function that is called may do anything, except unwind.
   void forgetEffects() {
     for (llvm::Attribute::AttrKind kind : {llvm::Attribute::Memory, llvm::Attribute::NoFree, llvm::Attribute::NoRecurse,
                                            llvm::Attribute::NoSync, llvm::Attribute::WillReturn})
@@ -58,7 +58,7 @@ private:
   static constexpr uint64_t kSafepoint = offsetof(KilnLaunch, safepoint),
                             kAtSafepoint = offsetof(KilnLaunch, atSafepoint);
 
-  /// Instructions that one run of the loop takes until it looks up, or until it ends.
+  /// The instructions that the loop executes until it checks, or until it ends.
   uint64_t measure(llvm::Loop *loop) {
     uint64_t work = 0;
     for (llvm::Loop *inner : *loop)
@@ -66,7 +66,7 @@ private:
     for (llvm::BasicBlock *block : loop->blocks())
       if (loops.getLoopFor(block) == loop)
         work += block->size();
-    // 0 where no count is known.
+    // 0 if no count is known.
     uint64_t count = evolution.getSmallConstantMaxTripCount(loop);
     uint64_t whole = llvm::SaturatingMultiply(work, count);
     if (count && whole <= kLongWork)
@@ -75,7 +75,7 @@ private:
     return work;
   }
 
-  /// Whether the loop reads what other threads write and changes nothing but by atomic operations. Calls by address are
+  /// True if the loop reads what other threads write and changes memory only by atomic operations. Indirect calls are
   /// hooks, such as a check's before each access.
   static bool onlyWaits(const llvm::Loop &loop) {
     bool reads = false;

@@ -1,4 +1,4 @@
-// kiln-to-llvm: what is left after the lowering for a target and the math expansion becomes the LLVM dialect.
+// kiln-to-llvm: converts what the target lowering and the math expansion have left to the LLVM dialect.
 #include "compiler/codegen/Passes.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
@@ -26,10 +26,10 @@ namespace kiln {
 
 using namespace mlir;
 
-// Far beyond any machine's registers; the masks of shuffles alone would fill the memory.
+// Far beyond any machine's registers; with longer vectors the masks of shuffles alone would fill the memory.
 static constexpr int64_t kMaxVectorElements = int64_t(1) << 16;
 
-/// The first vector type of the operation, its blocks' arguments included, that is too long; null if there is none.
+/// The first vector type of the operation (including its blocks' arguments) that is too long; null if there is none.
 static VectorType findLongVector(Operation *op) {
   auto find = [](TypeRange types) -> VectorType {
     for (Type type : types)
@@ -64,7 +64,7 @@ struct ToLLVM : kiln::impl::ToLLVMPassBase<ToLLVM> {
     if (result.wasInterrupted())
       return signalPassFailure();
 
-    // Branches first and on their own: converting scf and block arguments in one go would leave casts on loop-carried
+    // Branches first and separately: converting scf and block arguments together would leave casts on loop-carried
     // index values.
     {
       RewritePatternSet patterns(context);
@@ -76,7 +76,7 @@ struct ToLLVM : kiln::impl::ToLLVMPassBase<ToLLVM> {
         return signalPassFailure();
     }
 
-    // Most nvvm operations are translated as they are; those that stand for PTX become inline assembly.
+    // Most nvvm operations are translated directly; those that stand for PTX become inline assembly.
     if (module.walk([](Operation *op) { return isNvvm(op) ? WalkResult::interrupt() : WalkResult::advance(); })
             .wasInterrupted()) {
       RewritePatternSet patterns(context);

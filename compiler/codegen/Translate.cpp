@@ -27,7 +27,7 @@ bool Unit::Collector::handleDiagnostics(const llvm::DiagnosticInfo &info) {
       stream << "; ";
     info.print(printer);
   }
-  return true; // Handled: nothing is printed, and an error does not end the process.
+  return true; // Handled: LLVM prints nothing, and an error does not end the process.
 }
 
 Unit::Unit() : ownedContext(std::make_unique<llvm::LLVMContext>()) {
@@ -61,7 +61,7 @@ bool kiln::codegen::isEntry(const llvm::Function &function) {
          type->getParamType(3)->isIntegerTy(64);
 }
 
-// The argument block and the launch record are never written during a launch, so what is loaded from them stays in
+// The argument block and the launch record are never written during a launch, so values loaded from them may stay in
 // registers across the kernel's stores. The record does escape: hooks receive it.
 static void describeEntry(llvm::Function &function) {
   for (unsigned i : {0u, 1u}) {
@@ -78,7 +78,7 @@ static void describe(llvm::Function &function, const Target &target) {
   // Instances are abandoned by longjmp or the end of a thread, never by unwinding.
   function.setDoesNotThrow();
   if (target.isGpu()) {
-    // All kernels of a module have the machine's one subtarget: attributes would only keep library code from inlining.
+    // All kernels of a module share one subtarget: attributes would only prevent library code from being inlined.
     if (function.getCallingConv() != llvm::CallingConv::PTX_Kernel)
       function.setLinkage(llvm::GlobalValue::InternalLinkage);
     return;
@@ -93,8 +93,8 @@ static void describe(llvm::Function &function, const Target &target) {
     function.setLinkage(llvm::GlobalValue::InternalLinkage);
 }
 
-/// Inline PTX may be a barrier or a shuffle: it is neither repeated on several paths nor moved into one. LLVM knows
-/// that of intrinsics and has to be told of text.
+/// Inline PTX may be a barrier or a shuffle, so it must be neither duplicated onto several paths nor moved into one.
+/// LLVM knows that for intrinsics and has to be told for inline assembly.
 static void keepTogether(llvm::Function &function) {
   for (llvm::Instruction &instruction : llvm::instructions(function))
     if (auto *call = llvm::dyn_cast<llvm::CallBase>(&instruction); call && call->isInlineAsm())

@@ -1,4 +1,4 @@
-// Inside of codegen::Unit: what LLVM reports goes to a list instead of stderr.
+// Internals of codegen::Unit: what LLVM reports is collected in a list instead of going to stderr.
 #pragma once
 #include "compiler/codegen/Codegen.h"
 #include "llvm/IR/DiagnosticHandler.h"
@@ -14,9 +14,9 @@ struct Unit::Collector : llvm::DiagnosticHandler {
   bool handleDiagnostics(const llvm::DiagnosticInfo &info) override;
 };
 
-/// Deletes what it holds, but not where a fatal error of LLVM passes through (see FatalError.cpp). The frames of LLVM
-/// that it leaves run no destructors, and handles of values that lay in them are still linked to these values and to
-/// each other: whoever deletes one of them would write to a stack that has other owners by now.
+/// Deletes what it holds, except while a fatal error of LLVM propagates (see FatalError.cpp). LLVM's frames are then
+/// left without running destructors, and value handles that lived in them are still linked to their values and to each
+/// other: deleting any of those would write to a stack that has other owners by now.
 struct UnlessFatal {
   template <typename T> void operator()(T *object) const {
     if (!std::uncaught_exceptions())
@@ -24,12 +24,12 @@ struct UnlessFatal {
   }
 };
 
-/// The errors LLVM reported on `unit` since the last call, as one error.
+/// The errors that LLVM has reported on `unit` since the last call, as one error.
 llvm::Error diagnosticsOf(Unit &unit);
 
-/// Whether the function has KilnEntry's signature.
+/// True if the function has KilnEntry's signature.
 bool isEntry(const llvm::Function &function);
-/// Lets an entry for the CPU look up in each loop that may take long; see Safepoints.cpp.
+/// Makes a CPU entry check its safepoint in each loop that may take long; see Safepoints.cpp.
 void insertSafepoints(llvm::Function &function, llvm::FunctionAnalysisManager &analyses);
 
 } // namespace kiln::codegen

@@ -1,4 +1,4 @@
-// Passes about the module's target; see Passes.td.
+// Passes on the module's target; see Passes.td.
 #pragma once
 #include "mlir/Pass/Pass.h"
 

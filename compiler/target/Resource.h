@@ -1,6 +1,6 @@
-// "Valid, but does not fit": the third kind of failure beside the user's mistakes and ours. A pass that runs into a
-// limit of the target says what was required, what is available and which launch option to reduce; the pipeline hands
-// that on as data (Failure::Kind::Resource), Python raises it as errors.ResourceError.
+// "Valid, but does not fit": the third kind of failure, besides the user's mistakes and ours. A pass that runs into a
+// limit of the target reports what was required, what is available and which launch option to reduce; the pipeline
+// passes that on as data (Failure::Kind::Resource), and Python raises it as errors.ResourceError.
 #pragma once
 #include "mlir/IR/Operation.h"
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace kiln {
 
-/// The resource of blocks whose allocations do not fit.
+/// The resource that blocks lack whose allocations do not fit.
 constexpr llvm::StringLiteral kSharedMemory = "bytes of shared memory per block";
 
 struct OutOfResource {
@@ -22,7 +22,7 @@ struct OutOfResource {
   std::string message() const;
 };
 
-/// Reports at `op`; the pass then fails as after any other error.
+/// Reports the failure at `op`; the pass then fails as after any other error.
 mlir::InFlightDiagnostic emitOutOfResource(mlir::Operation *op, const OutOfResource &what);
 
 /// What emitOutOfResource() put into `diagnostic`, or std::nullopt.

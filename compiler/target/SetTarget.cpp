@@ -1,4 +1,4 @@
-// kiln-set-target: the module attribute every later pass reads.
+// kiln-set-target: sets the module attribute that every later pass reads.
 #include "compiler/target/Passes.h"
 #include "compiler/target/Target.h"
 

@@ -1,4 +1,4 @@
-// What a machine can do: limits and named features of one exact target. Passes ask for a feature or a limit; nothing
+// What a machine can do: limits and named features of one exact target. Passes ask for a feature or a limit; no code
 // compares architecture numbers. The target travels on the module as the dictionary attribute `kiln.target`, so any
 // machine can compile for (and test) any target.
 #pragma once
@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-// The table is read by the runtime's bindings too, which are linked without MLIR.
+// The runtime's bindings, which are linked without MLIR, read the table too.
 namespace mlir {
 class DictionaryAttr;
 class MLIRContext;
@@ -24,13 +24,14 @@ enum class TargetKind { Cpu, Cuda };
 /// "cpu" or "cuda", as in `kiln.target` and metadata.
 llvm::StringRef kindName(TargetKind kind);
 
-/// Features passes may ask for. Spelled in `kiln.target` as in featureName(). A machine has what its row lists.
+/// Features that passes may ask for, spelled in `kiln.target` as in featureName(). A machine has those that its row
+/// lists.
 enum class Feature : unsigned {
   // Any machine.
   FMA,  ///< fused multiply-add of f32 and f64
   F16C, ///< f16 <-> f32 conversions
   BF16, ///< f32 -> bf16 conversion in hardware
-  // Processors.
+  // CPUs.
   MaskedMemory, ///< masked vector load/store of 32- and 64-bit elements
   MaskedBytes,  ///< masked vector load/store of 8- and 16-bit elements
   Gather,       ///< gather of 32- and 64-bit elements
@@ -43,7 +44,7 @@ enum class Feature : unsigned {
   Fp8Convert,       ///< cvt between pairs of fp8 (e4m3, e5m2) and f32 or f16
   PackedF32Math,    ///< add, mul, fma of pairs of f32 in one instruction
   // GPUs: memory.
-  CpAsync,           ///< cp.async: global to shared memory past the registers
+  CpAsync,           ///< cp.async: global to shared memory, bypassing registers
   BulkCopy,          ///< cp.async.bulk, tensor maps and mbarrier transactions
   Vector256,         ///< 32-byte global accesses by one thread
   PackedF16Atomics,  ///< atomic add of f16x2
@@ -65,21 +66,21 @@ constexpr unsigned kNumFeatures = unsigned(Feature::Pdl) + 1;
 
 llvm::StringRef featureName(Feature feature);
 
-/// What one block, thread or multiprocessor of a GPU may have.
+/// The limits of one block, thread or multiprocessor of a GPU.
 struct GpuLimits {
-  int64_t maxSharedBytes = 0;          ///< of one block, with the opt-in
-  int64_t sharedBytesPerProcessor = 0; ///< each resident block takes 1 KiB of it beside its own
-  int64_t maxThreads = 0;              ///< of one block
+  int64_t maxSharedBytes = 0;          ///< per block, with the opt-in
+  int64_t sharedBytesPerProcessor = 0; ///< each resident block takes 1 KiB of it besides its own
+  int64_t maxThreads = 0;              ///< per block
   int64_t threadsPerProcessor = 0;
-  int64_t maxRegisters = 0; ///< of one thread, 32 bits each
+  int64_t maxRegisters = 0; ///< per thread, 32 bits each
   int64_t registersPerProcessor = 0;
-  int64_t maxCluster = 1;    ///< blocks of one cluster, with the opt-in beyond 8
-  int64_t minPtxVersion = 0; ///< the first PTX that knows the machine, major * 10 + minor
+  int64_t maxCluster = 1;    ///< blocks per cluster, with the opt-in beyond 8
+  int64_t minPtxVersion = 0; ///< the first PTX that supports the machine, major * 10 + minor
 
   bool operator==(const GpuLimits &other) const;
 };
 
-/// The name, in `kiln.target` and metadata, and the field of every limit.
+/// For every limit: its name in `kiln.target` and metadata, and its field.
 llvm::ArrayRef<std::pair<llvm::StringLiteral, int64_t GpuLimits::*>> gpuLimitFields();
 
 /// Threads of one warp.
@@ -93,10 +94,10 @@ struct Target {
   std::string features; ///< LLVM's feature string beyond `cpu`, "+a,-b"
 
   int64_t vectorBytes = 16;     ///< widest vector register; on a GPU, widest access of one thread
-  int64_t vectorRegisters = 16; ///< how many of them
-  int64_t registerTileRows = 4; ///< f32 accumulator tile that fits the registers beside its operands
+  int64_t vectorRegisters = 16; ///< number of vector registers
+  int64_t registerTileRows = 4; ///< f32 accumulator tile that fits the registers besides its operands
   int64_t registerTileCols = 8;
-  GpuLimits gpu;             ///< of a GPU
+  GpuLimits gpu;             ///< for GPUs
   uint64_t capabilities = 0; ///< bit per Feature
 
   bool isGpu() const { return kind == TargetKind::Cuda; }
@@ -108,16 +109,16 @@ struct Target {
 
   /// Lanes of one vector register for elements of `elementBytes`.
   int64_t vectorLanes(int64_t elementBytes) const { return vectorBytes / elementBytes; }
-  /// No vector in generated code may be larger than the register tile.
+  /// Bytes of the register tile: no vector in generated code may be larger.
   int64_t maxVectorBytes() const { return registerTileRows * registerTileCols * 4; }
 
   mlir::DictionaryAttr toAttr(mlir::MLIRContext *context) const;
-  /// Empty, with a sentence in `error`, when the dictionary is not one that toAttr() makes.
+  /// Empty, with a sentence in `error`, if the dictionary is not one that toAttr() creates.
   static std::optional<Target> fromAttr(mlir::DictionaryAttr attr, std::string *error = nullptr);
 
-  /// The target of `module`. A module without `kiln.target` (hand-written tests) is for the row cpu-avx512: the same
-  /// on every machine, never the host. A malformed attribute is refused by the pass manager's first pass
-  /// (kiln-set-target verifies) and reads as that row here.
+  /// The target of `module`. A module without `kiln.target` (hand-written tests) is for the row cpu-avx512, the same on
+  /// every machine and never the host. The pass manager's first pass (kiln-set-target) rejects a malformed attribute;
+  /// here it reads as that row.
   static Target fromModule(mlir::ModuleOp module);
   void attachTo(mlir::ModuleOp module) const;
 

@@ -43,7 +43,7 @@ static_assert(std::size(kFeatureNames) == kNumFeatures);
 
 llvm::StringRef kiln::featureName(Feature feature) { return kFeatureNames[unsigned(feature)]; }
 
-/// Name in `kiln.target` and field of every limit.
+/// For every limit: its name in `kiln.target`, and its field.
 static constexpr std::pair<llvm::StringLiteral, int64_t GpuLimits::*> kLimits[] = {
     {"max_shared_bytes", &GpuLimits::maxSharedBytes},
     {"shared_bytes_per_processor", &GpuLimits::sharedBytesPerProcessor},

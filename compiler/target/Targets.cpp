@@ -47,7 +47,7 @@ struct GpuRow {
 
 static constexpr const char *kCudaTriple = "nvptx64-nvidia-cuda";
 
-// Each row adds to the one it is derived from; an `a` row is exactly that machine and no later one.
+// Each row adds to the one that it derives from; an `a` row is exactly that machine and no later one.
 static constexpr uint64_t kAmpere =
     bits({Feature::FMA, Feature::F16C, Feature::BF16, Feature::SpecialFunctions, Feature::F16Math, Feature::Bf16Fma,
           Feature::CpAsync, Feature::PackedF16Atomics, Feature::MatrixLoad, Feature::WarpMma, Feature::Redux});
@@ -92,8 +92,8 @@ static Target fromRow(const Row &row) {
   return target;
 }
 
-// Shapes come from the widest generic row this machine covers; name and feature string from the machine itself, with
-// the absent features spelled out, because a hypervisor may mask what the processor's name implies.
+// Shapes come from the widest generic row that this machine supports; name and feature string from the machine itself.
+// Absent features are spelled out, because a hypervisor may mask what the processor's name implies.
 static Target detectHost() {
   std::map<std::string, bool> found;
   for (const auto &entry : llvm::sys::getHostCPUFeatures())
@@ -149,7 +149,7 @@ struct Device {
 };
 } // namespace
 
-// What people call GPUs, in lower case; of two names that fit, the first.
+// Common names of GPUs, in lower case; if two names match, the first counts.
 static constexpr Device kDevices[] = {
     {"a100", "sm_80"},   {"a800", "sm_80"},   {"a30", "sm_80"},     {"ampere", "sm_80"},      {"a10", "sm_86"},
     {"a40", "sm_86"},    {"a6000", "sm_86"},  {"rtx30", "sm_86"},   {"3090", "sm_86"},        {"l40", "sm_89"},
@@ -173,7 +173,7 @@ std::string kiln::unknownTargetMessage(llvm::StringRef name) {
       message += ", ";
     message += candidate;
     unsigned distance = name.edit_distance(candidate, /*AllowReplacements=*/true, best);
-    // sm_90 is sm_90a before it is sm_80.
+    // For sm_90, suggest sm_90a before sm_80.
     if (llvm::StringRef(candidate).starts_with(name) && distance == 1)
       distance = 0;
     if (distance < best) {

@@ -1,4 +1,4 @@
-// kiln-layout: draws a layout as text and as SVG, and says what converting it to another takes.
+// kiln-layout: draws a layout as text and as SVG, and says how it converts to another.
 #include "dialects/layout/Conversion.h"
 #include "dialects/layout/Memory.h"
 #include "llvm/ADT/STLExtras.h"
@@ -20,14 +20,14 @@ static cl::opt<unsigned> elementBytes("bytes", cl::desc("Bytes of an element, fo
                                       cl::cat(category));
 
 namespace {
-/// What is written into one element's cell.
+/// The contents of one element's cell.
 struct Cell {
   std::string text;
-  int64_t color = -1; ///< thread or bank; negative: no place seen yet
+  int64_t color = -1; ///< thread or bank; negative: no place found yet
   int64_t places = 0;
 };
 
-/// The tile as pages of rows and columns: the last two dimensions; one row is wrapped.
+/// The tile as pages of rows and columns, by its last two dimensions; a single row is wrapped.
 struct Pages {
   explicit Pages(ArrayRef<int64_t> shape) {
     columns = shape.empty() ? 1 : shape.back();
@@ -90,7 +90,7 @@ static std::vector<Cell> cellsOf(const Layout &layout) {
       each(Coord::Warp, [&] { each(Coord::Lane, [&] { each(Coord::Reg, [&] { each(Coord::Offset, visit); }); }); });
     });
   });
-  // An element of several places shows the first, its owner, and that there are more.
+  // An element with several places shows the first, its owner, and how many there are.
   for (Cell &cell : cells)
     if (cell.places > 1)
       cell.text += "x" + std::to_string(cell.places);
@@ -171,7 +171,7 @@ static void printSvg(const Layout &layout, raw_ostream &os) {
         const Cell &cell = cells[position++];
         int64_t x = margin + column * cellWidth;
         int64_t y = margin + page * (pages.rows * cellHeight + margin) + row * cellHeight;
-        // Hue goes round with the lane or bank, lightness with the warp.
+        // The hue cycles with the lane or bank; the lightness depends on the warp.
         int64_t hue = cell.color % 32 * 360 / 32, light = 88 - cell.color / 32 * 24 / std::max<int64_t>(1, colors / 32);
         os << formatv("<rect x=\"{0}\" y=\"{1}\" width=\"{2}\" height=\"{3}\" fill=\"hsl({4},70%,{5}%)\" "
                       "stroke=\"white\"/><text x=\"{6}\" y=\"{7}\" text-anchor=\"middle\">{8}</text>\n",

@@ -1,4 +1,4 @@
-// kiln-opt: reads IR, runs the passes named on the command line, prints IR. The tool every lit test uses.
+// kiln-opt: reads IR, runs the passes named on the command line, prints IR. Every lit test uses it.
 #include "compiler/pipeline/Pipeline.h"
 #include "compiler/pipeline/Program.h"
 #include "mlir/Support/FileUtilities.h"
