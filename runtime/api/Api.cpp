@@ -1,5 +1,5 @@
-// The C interface of kiln/runtime.h: exported kernels on any device. What an export says is checked when its kernel is
-// made; from then on a launch is: encode the call, find the variant, pack, launch, as a launch from Python is.
+// The C interface of kiln/runtime.h: exported kernels on any device. An export is checked when its kernel is created;
+// after that, a launch encodes the call, finds the variant, packs and launches, as a launch from Python does.
 #include "kiln/runtime.h"
 #include "runtime/api/Kernel.h"
 #include "runtime/api/Report.h"
@@ -13,7 +13,7 @@ using namespace kiln::api;
 
 static thread_local std::string message;
 
-/// The code of kiln/runtime.h; the sentence is kept for kiln_message.
+/// Converts a status to a code of kiln/runtime.h and keeps its sentence for kiln_message.
 static kiln_status report(const Status &status) {
   if (status.ok())
     return KILN_OK;
@@ -28,7 +28,7 @@ static kiln_status report(const Status &status) {
   return kiln_status(status.getCode());
 }
 
-/// Runs `function` and turns exceptions into a status, running out of memory included: none leaves the library.
+/// Runs `function` and turns exceptions, including out of memory, into a status: none leaves the library.
 template <typename Function> static kiln_status guarded(Function function) {
   try {
     return report(function());

@@ -22,7 +22,7 @@ ErrorOr<kiln_kernel *> kiln_kernel::create(const kiln_export &source) {
   if (source.version != KILN_RUNTIME_VERSION)
     return invalidArgument(llvm::formatv("expected an export for version {0} of this library, got one for version {1}",
                                          KILN_RUNTIME_VERSION, source.version));
-  // Linked code calls these by name: the linker must not leave them out.
+  // Linked code calls these by name, so the linker must keep them.
   if (device::getHostLibrary().empty())
     return internalError("no functions for code of the CPU");
   std::unique_ptr<kiln_kernel, void (*)(kiln_kernel *)> made(new kiln_kernel(source),
@@ -89,7 +89,7 @@ Status kiln_kernel::readParameter(size_t index) {
                         source.name, names[index], variant.source->signature));
     }
   }
-  // The type that every variant has is the argument's, whatever its value.
+  // A type that all variants share is the argument's, whatever its value.
   if (type && sameType && !hasConstant)
     parameter.rule.annotation = type;
   return {};
@@ -127,7 +127,7 @@ ErrorOr<std::vector<unsigned>> kiln_kernel::chooseVariants(int32_t ordinal) cons
                                                        reasons.empty() ? "" : ": " + llvm::join(reasons, "; "))
                                              .str());
   }
-  // Of two that state the same the dispatcher takes the first: that for the machine's own target.
+  // Of two variants that state the same facts, the dispatcher takes the first: the one for the machine's own target.
   llvm::sort(ranked, [](auto &a, auto &b) { return a.first != b.first ? a.first > b.first : a.second < b.second; });
   std::vector<unsigned> chosen;
   for (auto [rank, index] : ranked)
@@ -234,7 +234,7 @@ static Status addScalar(CallEncoder &encoder, const launch::ParameterRule &rule,
   }
 }
 
-/// `code`: what the call is packed for, where it is known by now.
+/// `code`: the specialisation that the call is packed for, once it is known.
 Status kiln_kernel::encodeOne(CallEncoder &encoder, size_t index, const kiln_argument &argument,
                               const Specialization *code) const {
   const Parameter &parameter = parameters[index];
@@ -312,7 +312,7 @@ Status kiln_kernel::launch(kiln_stream stream, kiln_grid sides, llvm::ArrayRef<k
     return {StatusCode::NoVariant, llvm::formatv("kernel '{0}' has no variant for these arguments:{1}", source.name,
                                                  dispatcher.explain(encoder.getKey(), names))
                                        .str()};
-  // A variant that states less may pack otherwise: an integer 1 is an argument of it, and one of 32 bits may be wider.
+  // A variant that states fewer facts may pack differently: an integer 1 is an argument of it, and 32 bits may be 64.
   if (encoder.getKey() != dispatcher.getKey(*index)) {
     encoder.clear();
     if (Status status = encode(encoder, arguments, &dispatcher.getVariant(*index)); !status.ok())
@@ -328,7 +328,7 @@ Status kiln_kernel::launch(kiln_stream stream, kiln_grid sides, llvm::ArrayRef<k
   request.arguments = encoder.getBlock();
   request.stream = stream.stream;
   if (stream.device != KILN_CPU) {
-    // What an earlier launch has to say comes out at the next one, as from Python.
+    // Reports of earlier launches surface at the next launch, as in Python.
     if (Status status = takeReports(); !status.ok())
       return status;
     return (*kernel)->launch(request);

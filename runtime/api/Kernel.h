@@ -1,4 +1,4 @@
-// An exported kernel: its variants, and for each device that it has been launched on those that run there.
+// An exported kernel: its variants, and for each device that it has been launched on, the variants that run there.
 #pragma once
 #include "kiln/runtime.h"
 #include "runtime/device/Device.h"
@@ -7,7 +7,7 @@
 #include <atomic>
 #include <mutex>
 
-/// Behind the handle of kiln/runtime.h. Counts its owners; starts with one.
+/// The object that the handle of kiln/runtime.h points to. Reference-counted; starts with one owner.
 struct kiln_kernel {
   using Status = kiln::Status;
   template <typename T> using ErrorOr = kiln::ErrorOr<T>;
@@ -29,26 +29,26 @@ private:
     kiln::artifact::Metadata metadata;
     std::vector<kiln::launch::Specialization> parameters;
   };
-  /// How a parameter is looked at: at what some variant states of it.
+  /// How a parameter's arguments are examined: for the facts that some variant states of it.
   struct Parameter {
     kiln::launch::ParameterRule rule;
-    bool isConstant = false; ///< every variant has a constant there
-    bool mayBeNone = false;  ///< a null pointer is None
+    bool isConstant = false; ///< a constant in every variant
+    bool mayBeNone = false;  ///< a null pointer means None
     bool hasDescriptor = false;
-    llvm::SmallVector<int64_t, 4> block; ///< of descriptors, in the first variant that has one
+    llvm::SmallVector<int64_t, 4> block; ///< for descriptors: from the first variant that has one
     bool nanPadding = false;
   };
-  /// Code of one variant on one device, loaded when it is first needed.
+  /// The code of one variant on one device, loaded on first use.
   struct Slot {
-    std::mutex mutex; ///< of loading
+    std::mutex mutex; ///< held while loading
     std::shared_ptr<kiln::device::LoadedKernel> owner;
     std::atomic<kiln::device::LoadedKernel *> kernel{nullptr};
   };
-  /// What runs on one device.
+  /// The variants that run on one device.
   struct Table {
     Table(std::vector<unsigned> chosen, std::vector<kiln::launch::Dispatcher::Variant> variants)
         : chosen(std::move(chosen)), dispatcher(std::move(variants)), slots(this->chosen.size()) {}
-    std::vector<unsigned> chosen; ///< of the export's variants, those of the dispatcher
+    std::vector<unsigned> chosen; ///< for each variant of the dispatcher, its index in the export
     kiln::launch::Dispatcher dispatcher;
     std::vector<Slot> slots;
   };
@@ -72,6 +72,6 @@ private:
   std::vector<std::string> names;
   std::vector<Variant> variants;
   std::vector<Parameter> parameters;
-  std::mutex mutex;                                           ///< of making tables
-  std::array<std::atomic<Table *>, mostDevices + 1> tables{}; ///< by device, the CPU first
+  std::mutex mutex;                                           ///< held while a table is created
+  std::array<std::atomic<Table *>, mostDevices + 1> tables{}; ///< per device, the CPU first
 };

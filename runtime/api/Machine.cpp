@@ -14,7 +14,7 @@ static std::string textOf(const artifact::Metadata &metadata, llvm::StringRef fi
 
 std::optional<int> kiln::api::rankOnCpu(const artifact::Metadata &metadata, std::string &why) {
   static const llvm::StringMap<bool> host = llvm::sys::getHostCPUFeatures();
-  // What the processor's name stands for, then what is added and taken away by name.
+  // First the features that the processor's name implies, then those that are added and removed by name.
   llvm::StringMap<bool> needed;
   llvm::SmallVector<llvm::StringRef> implied;
   std::string cpu = textOf(metadata, "cpu"), features = textOf(metadata, "features");
@@ -30,7 +30,7 @@ std::optional<int> kiln::api::rankOnCpu(const artifact::Metadata &metadata, std:
   int count = 0;
   for (const auto &entry : needed) {
     auto there = host.find(entry.getKey());
-    if (!entry.getValue() || there == host.end()) // some are of every processor, and the host does not list them
+    if (!entry.getValue() || there == host.end()) // some are in every processor, so the host does not list them
       continue;
     if (!there->getValue()) {
       why = llvm::formatv("{0} needs {1}, which this processor has not", textOf(metadata, "name"), entry.getKey());
@@ -43,8 +43,8 @@ std::optional<int> kiln::api::rankOnCpu(const artifact::Metadata &metadata, std:
 
 std::optional<int> kiln::api::rankOnGpu(const artifact::Metadata &metadata, const device::CudaProperties &has,
                                         std::string &why) {
-  // sm_90a: generation 9, step 0, exactly that machine. Machine code of a plain row runs on later machines of its
-  // generation, PTX on all later ones.
+  // sm_90a: generation 9, step 0, exactly that machine. Machine code for a plain row runs on later machines of its
+  // generation, PTX on all later machines.
   std::string name = textOf(metadata, "name");
   llvm::StringRef digits = name;
   bool exact = digits.consume_back("a");

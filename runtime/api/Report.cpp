@@ -24,7 +24,7 @@ static Status describe(const artifact::Metadata &metadata, const launch::Monitor
 Status kiln::api::takeReports() {
   if (!device::hasCollectedLogs())
     return {};
-  // One caller at a time, for lines of two launches not to mix.
+  // One caller at a time, so that the lines of two launches do not mix.
   static auto *mutex = new std::mutex;
   std::lock_guard<std::mutex> lock(*mutex);
   Status first;

@@ -1,11 +1,11 @@
-// What exported kernels say while they run: prints to standard output, failed assertions as a status.
+// What exported kernels report while they run: prints go to standard output, failed assertions become a status.
 #pragma once
 #include "runtime/device/Device.h"
 
 namespace kiln::api {
 
-/// Prints what kernels on GPUs have said since the last call and returns the first assertion that failed since. Cheap
-/// where there is nothing.
+/// Prints what kernels on GPUs have printed since the last call, and returns the first assertion that failed since
+/// then. Cheap if there is nothing to report.
 Status takeReports();
 
 /// LoadedKernel::launch on the CPU, with prints shown and a failed assertion returned as a status.

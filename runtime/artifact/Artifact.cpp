@@ -207,8 +207,8 @@ static bool parseTypeName(const json::Object &object, bool &pointer, ElementType
   return true;
 }
 
-/// `value` with text of its own. What is made from a StringRef only refers to its text, and so does a copy: a name from
-/// an attribute would end with the context that holds it.
+/// `value` with text of its own. A value made from a StringRef only refers to its text, and so do copies of it; the
+/// text of an attribute, for example, would go away with the context that holds it.
 static json::Value owned(const json::Value &value) {
   if (std::optional<llvm::StringRef> text = value.getAsString())
     return text->str();
@@ -357,10 +357,10 @@ static bool fromJSON(const json::Value &value, TensorMapSpec &map, json::Path pa
   return true;
 }
 
-/// What a kernel may have.
+/// The most bytes of parameters that a kernel may have.
 static constexpr uint32_t kMostParameterBytes = 32764;
 
-/// Every number comes from an argument that there is, and the maps lie behind the other parameters, in order.
+/// Checks that every number comes from an existing argument, and that the maps follow the other parameters in order.
 static bool checkTensorMaps(const Metadata &metadata, json::Path path) {
   uint32_t end = layoutHidden(metadata).end;
   for (size_t i = 0; i < metadata.cuda->tensorMaps.size(); ++i) {

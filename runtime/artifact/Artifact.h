@@ -1,6 +1,6 @@
-// What a compile leaves behind and a launch needs: the code and its metadata. The metadata describes the packed
-// argument block, the scratch memory, and the sites that hooks report. Its JSON form is written out in ARCHITECTURE.md;
-// printing is deterministic, so equal metadata has equal bytes.
+// What a compile produces and a launch needs: the code and its metadata. The metadata describes the packed argument
+// block, the scratch memory, and the sites that hooks report. ARCHITECTURE.md documents its JSON form; printing is
+// deterministic, so equal metadata has equal bytes.
 #pragma once
 #include "runtime/artifact/ElementType.h"
 #include "runtime/artifact/LaunchNumber.h"
@@ -15,23 +15,23 @@ namespace kiln::artifact {
 
 enum class ArgumentKind : uint8_t { Pointer, Scalar };
 
-/// One flattened argument (tuples and descriptors are already their pointers and scalars, in order).
+/// One flattened argument (tuples and descriptors have already become their pointers and scalars, in order).
 struct ArgumentSpec {
   std::string name;
   std::string type; ///< "*fp32", "i32" …
   ArgumentKind kind = ArgumentKind::Scalar;
-  ElementType element = ElementType::I32; ///< of the scalar, or what the pointer points at
+  ElementType element = ElementType::I32; ///< of the scalar, or of what the pointer points to
   uint32_t offset = 0;
   uint32_t size = 0;
   uint32_t align = 0;
-  bool written = false;  ///< a pointer the code provably stores through; one it may reach otherwise is not listed
-  bool disjoint = false; ///< a pointer whose storage the code takes to be reached through no other
+  bool written = false;  ///< a pointer that the code provably stores through; not set for memory reached in other ways
+  bool disjoint = false; ///< a pointer whose storage the code assumes no other argument reaches
 };
 
-/// The value of an integer argument among packed parameters.
+/// The value of an integer argument in the packed parameters.
 int64_t readInteger(const ArgumentSpec &argument, const char *parameters, bool isUnsigned);
 
-/// A spec with everything but its offset filled in from a type such as "*fp32" or "i32".
+/// A spec with everything but its offset, from a type such as "*fp32" or "i32".
 ErrorOr<ArgumentSpec> makeArgument(std::string name, std::string type);
 
 /// Gives each argument its offset: in order, at natural alignment. Returns the size of the block, a multiple of 8.
@@ -47,7 +47,7 @@ struct SourceFrame {
 
 enum class SiteKind : uint8_t { Print, Assert, Load, Store, Atomic };
 
-/// A place in the kernel that calls a hook: what it is, where it is, what it shows.
+/// A place in the kernel that calls a hook: its kind, its source location, the values it reports.
 struct Site {
   struct Operand {
     ElementType type = ElementType::I32;
@@ -57,64 +57,63 @@ struct Site {
   SiteKind kind = SiteKind::Print;
   std::string message;
   std::vector<SourceFrame> location; ///< innermost first
-  std::vector<Operand> operands;     ///< printed values; of an assert or access: the tile whose coordinate is reported
+  std::vector<Operand> operands;     ///< printed values; for an assert or access: the tile whose coordinate is reported
   bool hex = false;
 };
 
-/// A tensor map that the launch makes of the arguments and hands over behind them. Dimensions are outermost first,
-/// sizes in elements; the last stride is 1.
+/// A tensor map that the launch creates from the arguments and passes after them. Dimensions are outermost first, sizes
+/// in elements; the last stride is 1.
 struct TensorMapSpec {
-  /// An extent or stride: an integer argument, read with its sign or without, or a constant.
+  /// An extent or stride: an integer argument, read as signed or unsigned, or a constant.
   struct Number {
     int32_t argument = -1; ///< index; negative: the constant
     bool isUnsigned = false;
     int64_t constant = 0;
   };
-  uint32_t offset = 0; ///< of the 128 bytes among the kernel's parameters, a multiple of 64
+  uint32_t offset = 0; ///< of the 128 bytes in the kernel's parameters, a multiple of 64
   ElementType element = ElementType::FP16;
   uint32_t base = 0; ///< index of the pointer argument
   std::vector<Number> shape, strides;
   std::vector<int64_t> box; ///< what one copy moves
   int64_t swizzle = 0;      ///< bytes of a swizzled row in shared memory; 0: plain rows
-  bool nanPadding = false;  ///< nan outside of the array, else zeros
+  bool nanPadding = false;  ///< nan outside the array, else zeros
 
   unsigned rank() const { return unsigned(box.size()); }
 };
 
-/// What code takes for granted whose pointers may have become descriptors: integer arguments are from 0 to
-/// `kMostCount`, so that sums and products of positions do not wrap, and the grid has at most `kMostPrograms` along
-/// each axis.
+/// What code assumes if its pointers may have become descriptors: integer arguments are from 0 to `kMostCount`, so that
+/// sums and products of positions do not wrap, and the grid has at most `kMostPrograms` along each axis.
 constexpr int64_t kMostCount = int64_t(1) << 30, kMostPrograms = int64_t(1) << 19;
 
 constexpr uint32_t kTensorMapBytes = 128, kTensorMapAlign = 64;
 
 /// What a launch on an NVIDIA GPU needs to know of the code, the metadata object "cuda".
 struct CudaLaunch {
-  /// What the assembler says it used; absent where the driver assembles.
+  /// What the assembler reports as used; absent where the driver assembles.
   struct Usage {
     int64_t registers = 0, spillStores = 0, spillLoads = 0, stack = 0, shared = 0; ///< per thread; shared per block
   };
   int64_t numWarps = 4;
-  int64_t threads = 128;    ///< of one block
+  int64_t threads = 128;    ///< per block
   int64_t cluster = 1;      ///< blocks per program instance
-  int64_t sharedBytes = 0;  ///< dynamic shared memory of one block
-  int64_t maxRegisters = 0; ///< asked for, per thread; 0: not limited
-  bool pdl = false;         ///< waits for the grid before it by itself
+  int64_t sharedBytes = 0;  ///< dynamic shared memory per block
+  int64_t maxRegisters = 0; ///< the limit asked for, per thread; 0: not limited
+  bool pdl = false;         ///< the code itself waits for the previous grid
   int64_t ptxVersion = 0;   ///< major * 10 + minor
   std::string form;         ///< of the binary: "cubin", or "ptx" for the driver to assemble
-  /// The grid of the launch has as many clusters as are resident at once, or fewer; the grid that is counted comes as
-  /// three i32 behind the other parameters.
+  /// The hardware grid has as many clusters as are resident at once, or fewer; the logical grid follows the other
+  /// parameters as three i32.
   bool persistent = false;
-  bool roles = false;                 ///< its warps do different things, each with registers of its own
-  bool bounded = false;               ///< it holds for launches within kMostCount and kMostPrograms alone
-  std::vector<LaunchNumber> positive; ///< it holds for launches alone that each of them is positive for
+  bool roles = false;                 ///< its warps have different roles, each with its own number of registers
+  bool bounded = false;               ///< valid only for launches within kMostCount and kMostPrograms
+  std::vector<LaunchNumber> positive; ///< valid only for launches for which each of these is positive
   std::vector<TensorMapSpec> tensorMaps;
   std::optional<Usage> usage;
 };
 
 struct Metadata {
   int64_t abi = 0;
-  std::string name;   ///< the kernel's, as the user wrote it
+  std::string name;   ///< of the kernel, as the user wrote it
   std::string symbol; ///< of the entry in the binary
   llvm::json::Object target;
   std::string check = "none"; ///< none, bounds or races
@@ -122,7 +121,7 @@ struct Metadata {
   uint32_t argumentsBytes = 0;
   uint64_t frameBytes = 0;
   uint64_t workspaceBytes = 0;
-  bool waits = false; ///< on the CPU: it has loops that may wait for what another program instance writes
+  bool waits = false; ///< on the CPU: it has loops that may wait for another program instance's writes
   std::vector<Site> sites;
   std::optional<CudaLaunch> cuda; ///< exactly for targets of kind "cuda"
   llvm::json::Object extra;       ///< options, toolchain ids and what later versions add: kept, not interpreted
@@ -133,22 +132,22 @@ struct Metadata {
   Metadata &operator=(const Metadata &other) = default;
   Metadata &operator=(Metadata &&other) = default;
 
-  /// What has to be positive and is not, for a launch of so many programs; null where the code holds for it.
+  /// The first number that has to be positive and is not, for a launch of these programs; null if the code is valid.
   const LaunchNumber *findNotPositive(const void *block, const std::array<int64_t, 3> &programs) const;
 
   llvm::json::Value toJSON() const;
   std::string print() const;
 
-  /// Keeps nothing of `value`, nor of text that it only refers to.
+  /// The result refers to nothing in `value`, nor to text that `value` only refers to.
   static ErrorOr<Metadata> fromJSON(const llvm::json::Value &value);
   static ErrorOr<Metadata> parse(llvm::StringRef text);
 };
 
-/// Where what no argument is lies among the parameters of code for a GPU: behind them the address of the log, where
-/// there are sites; the counted grid of a persistent kernel; then tensor maps.
+/// Where the hidden parameters of GPU code lie, after the arguments: the address of the log, if there are sites; the
+/// logical grid of a persistent kernel; then tensor maps.
 struct HiddenParameters {
   uint32_t log = 0, grid = 0;
-  uint32_t end = 0; ///< of arguments, log and grid
+  uint32_t end = 0; ///< the end of arguments, log and grid
 };
 HiddenParameters layoutHidden(const Metadata &metadata);
 

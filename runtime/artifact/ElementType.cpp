@@ -1,4 +1,4 @@
-// Element types of the launch boundary. Narrow floats go through APFloat: exact, and one rounding only.
+// Element types of the launch boundary. Narrow floats are converted by APFloat: exactly, with a single rounding.
 #include "runtime/artifact/ElementType.h"
 #include "llvm/ADT/APFloat.h"
 #include <algorithm>
@@ -68,8 +68,8 @@ double kiln::artifact::saturated(double value, const llvm::fltSemantics &semanti
   return std::isnan(value) ? value : std::clamp(value, -largest, largest);
 }
 
-/// fp8e4b15 has fp16's bias, numbers to 1.75 and no infinity or NaN, which become 1.75 too; halves round away from
-/// zero.
+/// fp8e4b15 has fp16's bias, values up to 1.75 and neither infinity nor NaN, which become 1.75 too; ties round away
+/// from zero.
 static uint8_t encodeE4B15(double value) {
   double size = std::abs(value);
   unsigned code = 0x7e;

@@ -1,5 +1,5 @@
-// The element types that cross the launch boundary: their names in signatures and metadata (as the language spells
-// them), their sizes, and the encoding of one element to and from the host's numbers.
+// The element types that cross the launch boundary: their names in signatures and metadata (as in the language), their
+// sizes, and the conversion of one element to and from the host's numbers.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -28,7 +28,7 @@ enum class ElementType : uint8_t {
   BF16,
   FP32,
   FP64,
-  /// Kept in arrays only: kernels convert it by integer operations.
+  /// Only in arrays: kernels convert it by integer operations.
   FP8E4B15,
 };
 
@@ -37,10 +37,10 @@ constexpr unsigned numElementTypes = unsigned(ElementType::FP8E4B15) + 1;
 /// "i32", "fp32", "bf16", "fp8e4nv", "i1" …
 std::string_view getName(ElementType type);
 
-/// As a kernel writes it, for messages: "int32" for i32; otherwise getName.
+/// The name that kernels use, for messages: "int32" for i32; otherwise getName.
 std::string getLanguageName(ElementType type);
 
-/// Accepts what getName gives, and "u1" and "B" for a boolean.
+/// Accepts the names that getName returns, and "u1" and "B" for a boolean.
 std::optional<ElementType> parseElementType(std::string_view name);
 
 /// Size in memory and in the argument block; a boolean takes one byte.
@@ -50,7 +50,7 @@ bool isFloat(ElementType type);
 bool isSignedInteger(ElementType type);
 inline bool isInteger(ElementType type) { return !isFloat(type); }
 
-/// What a conversion rounds: formats of 8 bits hold at most their largest finite number, even in place of infinity.
+/// The value that a conversion rounds: 8-bit formats are clamped to their largest finite number, also from infinity.
 double saturated(double value, const llvm::fltSemantics &semantics);
 
 /// Writes `value` as one element: saturated, rounded to nearest even.

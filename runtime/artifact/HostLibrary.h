@@ -1,11 +1,11 @@
-// The functions of CUDA's device library that compiled code of the CPU target calls by name: what no short expression
-// says. The compiler lists them from here; runtime/device/HostLibrary.cpp defines them for the loader.
+// The functions of CUDA's device library that compiled CPU code calls by name, since no short expression computes them.
+// The compiler takes its list from here; runtime/device/HostLibrary.cpp defines them for the loader.
 #pragma once
 
 namespace kiln::artifact {
 
-/// A function by its name in libdevice. `signature` is its result and then its operands: f and d are fp32 and fp64, i
-/// and l integers of 32 and 64 bits.
+/// A function by its name in libdevice. `signature` is its result followed by its operands: f and d are fp32 and fp64,
+/// i and l integers of 32 and 64 bits.
 struct HostFunction {
   const char *symbol, *signature;
 };

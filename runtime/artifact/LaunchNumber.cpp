@@ -1,4 +1,4 @@
-// Reading and computing numbers of a launch.
+// Parses and evaluates numbers of a launch.
 #include "runtime/artifact/LaunchNumber.h"
 #include "runtime/artifact/Artifact.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -8,7 +8,7 @@
 using namespace kiln;
 using namespace kiln::artifact;
 
-// More than any kernel needs, and what evaluating has room for.
+// The most operands on the stack: more than any kernel needs.
 static constexpr unsigned kMostOpen = 32;
 
 std::optional<LaunchNumber::Word> LaunchNumber::parseWord(llvm::StringRef word,

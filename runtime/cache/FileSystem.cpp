@@ -13,7 +13,7 @@ using namespace kiln::cache;
 
 static int result(int code) { return code < 0 ? -errno : code; }
 
-/// Calls again what a signal has interrupted.
+/// Repeats a call that a signal has interrupted.
 template <typename Call> static auto retry(Call call) {
   auto code = call();
   while (code < 0 && errno == EINTR)
@@ -49,7 +49,7 @@ int FileSystem::makeDirectory(int at, const char *path, mode_t mode) {
 }
 
 int FileSystem::listDirectory(int directory, std::vector<std::string> &names) {
-  // A descriptor of its own: the stream takes it, and has a position of its own.
+  // A descriptor of its own, because the stream takes ownership of it and has its own position.
   int own = openAt(directory, ".", O_RDONLY | O_DIRECTORY);
   if (own < 0)
     return own;
@@ -72,7 +72,7 @@ int FileSystem::listDirectory(int directory, std::vector<std::string> &names) {
 }
 
 int FileSystem::create(int at, const char *name) { return openAt(at, name, O_WRONLY | O_CREAT | O_EXCL); }
-// Without waiting: what was put in the place of a file may be a pipe.
+// Non-blocking, because a pipe may have been put in a file's place.
 int FileSystem::openFile(int at, const char *name) { return openAt(at, name, O_RDONLY | O_NONBLOCK); }
 int FileSystem::openAppending(int at, const char *name) {
   return openAt(at, name, O_RDWR | O_CREAT | O_APPEND | O_NONBLOCK);

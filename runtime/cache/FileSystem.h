@@ -1,5 +1,5 @@
-// What the store asks of a file system, one call a step: the seam at which tests end a process, fill a disk or turn a
-// clock back. Paths are names within an open directory, never followed through a link.
+// What the store needs of a file system, one call per step: the seam at which tests kill a process, fill a disk or turn
+// back a clock. Paths are names within an open directory; links are never followed.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -16,26 +16,26 @@ struct FileFacts {
   mode_t mode = 0; ///< permission bits
   uint64_t bytes = 0;
   int64_t modified = 0;
-  std::pair<uint64_t, uint64_t> identity; ///< no two that are there at once have the same
+  std::pair<uint64_t, uint64_t> identity; ///< unique among all files that exist at the same time
 };
 
-/// The file system itself. Calls give 0 or a descriptor, or a negative errno.
+/// The file system itself. Calls return 0 or a descriptor, or a negative errno.
 class FileSystem {
 public:
   virtual ~FileSystem() = default;
 
-  /// The one of this process.
+  /// This process's file system.
   static FileSystem &real();
 
-  /// Descriptors of directories; `path` may be a path for the root of a store (`at` = -1), else it is a name.
+  /// Opens a directory. With `at` = -1, `path` is the path of a store's root; otherwise it is a name.
   virtual int openDirectory(int at, const char *path);
   virtual int makeDirectory(int at, const char *path, mode_t mode);
   virtual int listDirectory(int directory, std::vector<std::string> &names);
-  /// A new file to write.
+  /// Creates a file for writing.
   virtual int create(int at, const char *name);
-  /// An existing file to read.
+  /// Opens an existing file for reading.
   virtual int openFile(int at, const char *name);
-  /// A file that is written at its end, made if it is not there.
+  /// Opens a file for appending, and creates it if it does not exist.
   virtual int openAppending(int at, const char *name);
   virtual ssize_t read(int file, char *into, size_t bytes);
   virtual ssize_t write(int file, const char *from, size_t bytes);
@@ -44,14 +44,14 @@ public:
   virtual int close(int file);
   virtual int describe(int file, FileFacts &facts);
   virtual int describeAt(int at, const char *name, FileFacts &facts);
-  /// Fails where `to` is a directory with something in it.
+  /// Fails if `to` is a directory that is not empty.
   virtual int rename(int from, const char *name, int to, const char *newName);
   virtual int removeFile(int at, const char *name);
   virtual int removeDirectory(int at, const char *name);
   virtual int changeMode(int file, mode_t mode);
-  /// Sets when a file was modified.
+  /// Sets the modification time of a file.
   virtual int stamp(int at, const char *name, int64_t time);
-  /// A lock that ends with its holder, asked for without waiting: 0, or -EWOULDBLOCK where somebody holds it.
+  /// Tries, without waiting, to take a lock that ends with its holder: 0, or -EWOULDBLOCK if another holds it.
   virtual int lock(int file);
   virtual int64_t now();
   virtual uid_t user();
@@ -66,10 +66,10 @@ public:
   ~Descriptor() { (void)close(); }
 
   bool ok() const { return descriptor >= 0; }
-  /// The errno of what could not be opened.
+  /// The errno of a failed open.
   int error() const { return -descriptor; }
   int get() const { return descriptor; }
-  /// Leaves the closing to whoever calls.
+  /// Releases the descriptor; the caller must close it.
   int release() { return std::exchange(descriptor, -1); }
   int close() {
     int open = release();

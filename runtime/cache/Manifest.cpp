@@ -1,4 +1,4 @@
-// Manifests to and from text.
+// Prints and parses manifests.
 #include "runtime/cache/Manifest.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -24,7 +24,7 @@ uint64_t Manifest::getBytes() const {
   return bytes;
 }
 
-/// `{"sha256":"<64 digits>",` and the end of the line.
+/// The first line: `{"sha256":"<64 digits>",`.
 static constexpr llvm::StringLiteral kBeforeDigest{"{\"sha256\":\""}, kAfterDigest{"\",\n"};
 
 std::string Manifest::print() const {
@@ -43,7 +43,7 @@ std::string Manifest::print() const {
                                   {"facts", json::Object(facts)},
                                   {"files", std::move(fileList)}};
   std::string text = llvm::formatv("{0:2}\n", body).str();
-  text.erase(0, text.find('\n') + 1); // the brace; the line of the digest has one
+  text.erase(0, text.find('\n') + 1); // the opening brace, which the line of the digest has
   return (kBeforeDigest + artifact::digest(text) + kAfterDigest + text).str();
 }
 

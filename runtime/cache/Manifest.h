@@ -1,5 +1,5 @@
-// What an entry of the store says about itself, and how that is written: JSON whose first line is the digest of all
-// that follows it.
+// What an entry of the store says about itself, and its text form: JSON whose first line is the digest of everything
+// after it.
 #pragma once
 #include "runtime/artifact/Key.h"
 #include "runtime/support/Status.h"
@@ -17,7 +17,7 @@ struct File {
 };
 
 struct Manifest {
-  /// Changes with what the manifest or the layout of folders means; an entry of another format is not read.
+  /// Changes with the meaning of the manifest or the layout of folders; entries of other formats are not read.
   static constexpr int64_t kFormat = 1;
   static constexpr llvm::StringLiteral kFileName{"manifest.json"};
 
@@ -27,10 +27,10 @@ struct Manifest {
     std::string digest;
   };
 
-  std::string kind;                       ///< what is kept: "artifact", "index", …
-  std::string subject;                    ///< of what, in a word: the kernel's name
-  std::vector<artifact::KeyField> fields; ///< what the key is made of
-  llvm::json::Object facts;               ///< what a reader is told beside the files
+  std::string kind;                       ///< of the contents: "artifact", "index", …
+  std::string subject;                    ///< what the entry is of: the kernel's name
+  std::vector<artifact::KeyField> fields; ///< the inputs of the key
+  llvm::json::Object facts;               ///< information for readers, besides the files
   std::vector<Listed> files;
 
   std::string getKey() const { return artifact::makeKey(kind, fields); }
@@ -38,12 +38,12 @@ struct Manifest {
 
   /// Equal manifests have equal text.
   std::string print() const;
-  /// Whoever parses a manifest has checked that it is whole, and that its fields make the key it names.
+  /// Checks that the text is whole, and that its fields make the key that it names.
   static ErrorOr<Manifest> parse(llvm::StringRef text);
 };
 
 bool isFileName(llvm::StringRef name);
-/// 64 digits of base 16, in lower case.
+/// True for 64 lower-case hexadecimal digits.
 bool isKey(llvm::StringRef text);
 
 } // namespace kiln::cache

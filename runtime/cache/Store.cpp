@@ -17,9 +17,9 @@ using namespace kiln::cache;
 using artifact::KeyField;
 
 static constexpr int64_t kSecond = 1000000000, kHour = 3600 * kSecond;
-/// What is written or removed for longer than this may be from a process that is gone.
+/// A staged folder older than this may be from a process that is gone.
 static constexpr int64_t kStale = 60 * kSecond;
-/// An entry is marked as used when the mark is older.
+/// Reading an entry marks it as used if its mark is older than this.
 static constexpr int64_t kMarkEvery = kHour;
 static constexpr uint64_t kBlock = 4096;
 static constexpr size_t kQuarantined = 32, kNamed = 16, kNamedAtMost = 128, kLooked = 8;
@@ -27,7 +27,7 @@ static constexpr uint64_t kLargestFile = uint64_t(1) << 32;
 
 static std::string describeError(int code) { return std::strerror(code < 0 ? -code : code); }
 
-/// Errors of this process or of the moment, which say nothing about what was looked at.
+/// True for errors of this process or of the moment, which say nothing about the entry.
 static bool isPassing(int code) {
   switch (-code) {
   case EMFILE:
@@ -56,7 +56,7 @@ Store::Store(std::string path, StoreOptions options, int root)
 
 Store::~Store() { files.close(root); }
 
-/// Opens the root and looks whom it belongs to: a descriptor, or an error and in `why` what is wrong with it.
+/// Opens the root and checks its owner: returns a descriptor, or an error with the reason in `why`.
 static int openRoot(FileSystem &files, const std::string &path, bool readOnly, std::string &why) {
   if (!readOnly) {
     for (size_t at = path.find('/', 1); at != std::string::npos; at = path.find('/', at + 1))
@@ -110,7 +110,7 @@ static int openRoot(FileSystem &files, const std::string &path, bool readOnly, s
 ErrorOr<std::unique_ptr<Store>> Store::open(const std::string &path, StoreOptions options) {
   if (!options.files)
     options.files = &FileSystem::real();
-  // With a slash at its end the name of a link is what it leads to.
+  // With a trailing slash, the name of a link would mean its target.
   std::string plain = llvm::StringRef(path).rtrim('/').str();
   if (plain.empty())
     return invalidArgument("expected the path of a folder for the cache, got '" + path + "'");
@@ -121,7 +121,7 @@ ErrorOr<std::unique_ptr<Store>> Store::open(const std::string &path, StoreOption
   return std::unique_ptr<Store>(new Store(std::move(plain), options, root));
 }
 
-// The folder may have been removed, or removed and made anew, while it was open.
+// The folder may have been removed, or removed and recreated, while it was open.
 bool Store::reopenRoot() {
   std::string why;
   int fresh = openRoot(files, path, options.readOnly, why);
@@ -129,11 +129,11 @@ bool Store::reopenRoot() {
     return false;
   ForkGuard guard;
   std::lock_guard<std::mutex> lock(retiring);
-  retired.emplace_back(files, root.exchange(fresh)); // another thread may be at it
+  retired.emplace_back(files, root.exchange(fresh)); // another thread may still use it
   return true;
 }
 
-// A root that is written is closed to others (0700), whatever the modes are below it; one that is only read is not.
+// A writable root is closed to others (0700), whatever the modes below it; a read-only one may not be.
 bool Store::isTrusted(const FileFacts &facts) const {
   if (options.readOnly)
     return (facts.owner == files.user() || facts.owner == 0) && !(facts.mode & 002);
@@ -162,13 +162,13 @@ Descriptor Store::openFolder(const char *name, bool make) {
     Descriptor folder = openWithin(at, name);
     if (!again || (folder.error() != ENOTDIR && folder.error() != ELOOP))
       return folder;
-    // A link or a file stands there, where nothing could be written for ever. What a link leads to stays.
+    // A link or a file is in the folder's place, where nothing could ever be written. A link's target is not touched.
     (void)files.removeFile(at, name);
   }
 }
 
 std::string Store::uniqueName() {
-  // Of the process, too: a forked child goes on with the same numbers.
+  // The process id is part of the name because a forked child continues with the same numbers.
   static std::atomic<uint64_t> counter{0};
   thread_local std::random_device device;
   return llvm::formatv("{0}-{1}-{2:x-}{3:x-}", ::getpid(), counter++, device(), device()).str();
@@ -176,7 +176,7 @@ std::string Store::uniqueName() {
 
 //===-- Reading --------------------------------------------------------------------------------------------------===//
 
-// Gives an error, and in `why` a sentence for what is no error of the system's.
+// Returns an error; for a failure that is not a system error, puts a sentence in `why`.
 int Store::readAll(int at, const char *name, std::string &into, std::string &why) {
   Descriptor file(files, files.openFile(at, name));
   FileFacts facts;
@@ -217,8 +217,8 @@ ErrorOr<Manifest> Store::readManifest(int entry, llvm::StringRef key, int &code)
 /// One attempt to read an entry.
 struct Store::Attempt {
   Found found;
-  int code = 0;                    ///< the error that made the doubt, if one did
-  std::optional<FileFacts> folder; ///< the entry's, if it could be opened
+  int code = 0;                    ///< the error that caused the doubt, if any
+  std::optional<FileFacts> folder; ///< of the entry's folder, if it could be opened
 };
 
 Store::Attempt Store::read(llvm::StringRef key) {
@@ -258,7 +258,7 @@ Store::Attempt Store::read(llvm::StringRef key) {
   if (int code = files.listDirectory(folder.get(), names); code < 0)
     return doubt(code, "its folder: " + describeError(code));
   for (const std::string &inner : names)
-    // File systems and desktops put files of their own beside others, under names with a dot.
+    // File systems and desktops add files of their own, with names that begin with a dot.
     if (inner.front() != '.' && inner != Manifest::kFileName && !entry.find(inner))
       return doubt(0, inner + ": no file of this entry");
   if (!options.readOnly) {
@@ -271,7 +271,7 @@ Store::Attempt Store::read(llvm::StringRef key) {
   return attempt;
 }
 
-/// Whether what was read is still what stands at its place.
+/// True if what was read is still what is in its place.
 static bool isInPlace(FileSystem &files, int shard, const std::string &key, const std::optional<FileFacts> &folder) {
   FileFacts facts;
   return files.describeAt(shard, key.c_str(), facts) == 0 && (!folder || facts.identity == folder->identity);
@@ -281,7 +281,7 @@ Found Store::load(llvm::StringRef key) {
   if (!isKey(key))
     return {};
   Attempt attempt;
-  // An entry that is removed while it is read lacks files; another may stand in its place by then.
+  // An entry that is removed during the read lacks files, and another may have taken its place by then.
   for (int tries = 0; tries < 4; ++tries) {
     attempt = read(key);
     if (attempt.found.doubt.empty() || isPassing(attempt.code))
@@ -299,14 +299,14 @@ void Store::quarantine(llvm::StringRef key, const Attempt &attempt) {
   std::string name = key.str(), shardName = name.substr(0, 2);
   Descriptor shard(files, files.openDirectory(getRoot(), shardName.c_str()));
   Descriptor into = openFolder("quarantine", /*make=*/true);
-  // A link or a file in the place of a folder of entries: none could be written there.
+  // A link or a file is in the place of a folder of entries, so that none could be written there.
   if (shard.error() == ENOTDIR || shard.error() == ELOOP)
     if (!into.ok() ||
         files.rename(getRoot(), shardName.c_str(), into.get(), (shardName + "." + uniqueName()).c_str()) < 0)
       (void)files.removeFile(getRoot(), shardName.c_str());
   if (!shard.ok() || !isInPlace(files, shard.get(), name, attempt.folder))
     return;
-  // What cannot be set aside is removed, so that it is written anew.
+  // What cannot be moved to quarantine is removed, so that it is written anew.
   if (!into.ok() || files.rename(shard.get(), name.c_str(), into.get(), (name + "." + uniqueName()).c_str()) < 0)
     removeTree(shard.get(), name.c_str());
   pruneQuarantine();
@@ -345,7 +345,7 @@ int Store::publishOnce(const std::string &key, const Manifest &manifest, llvm::A
     Descriptor staged(files, files.openDirectory(folder.get(), name.c_str()));
     if (!staged.ok())
       return -staged.error();
-    // Tells whoever cleans up that this one is being written; without it, it may be removed once it is old.
+    // Tells cleaners that this folder is being written. Without the lock it may be removed once it is old.
     (void)files.lock(staged.get());
     for (const File &file : contents)
       if (int code = writeFile(staged.get(), file.name.c_str(), file.bytes); code < 0)
@@ -360,7 +360,7 @@ int Store::publishOnce(const std::string &key, const Manifest &manifest, llvm::A
     if (int code = files.rename(folder.get(), name.c_str(), shard.get(), key.c_str()); code < 0)
       return code;
     name.clear();
-    // It is there for everybody; what fails from here on may cost the entry after a power failure.
+    // The entry is visible to everybody; a failure from here on can only lose it after a power failure.
     (void)files.sync(shard.get());
     return 0;
   }();
@@ -388,7 +388,7 @@ ErrorOr<std::string> Store::publish(Manifest manifest, llvm::ArrayRef<File> cont
   if (code < 0)
     return resourceError("cannot write to " + path + ": " + describeError(code));
   remember(manifest.kind, manifest.subject, key);
-  account(bytes + 2 * kBlock); // its manifest and its folder
+  account(bytes + 2 * kBlock); // the manifest and the folder
   return key;
 }
 
@@ -407,7 +407,8 @@ void Store::remember(llvm::StringRef kind, llvm::StringRef subject, llvm::String
   FileFacts facts;
   if (!file.ok() || files.describe(file.get(), facts) < 0 || facts.kind != FileFacts::Kind::File)
     return;
-  if (facts.bytes > kNamedAtMost * 65 && readAll(folder.get(), name.c_str(), known, why) == 0) {
+  if (facts.bytes > kNamedAtMost * 65 && readAll(folder.get(), name.c_str(), known, why) == 0 &&
+      known.size() >= kNamed * 65) { // another process may have shortened it since
     known = known.substr(known.size() - kNamed * 65);
     (void)files.truncate(file.get(), 0);
   } else {
@@ -470,11 +471,11 @@ void Store::account(uint64_t bytes) {
   if (!ledger.ok() || files.describe(ledger.get(), facts) < 0 || facts.kind != FileFacts::Kind::File)
     return;
   std::string marks((bytes + kBlock - 1) / kBlock, '.');
-  bool fresh = facts.bytes == 0; // nobody has counted what is there
+  bool fresh = facts.bytes == 0; // nothing has been counted yet
   (void)files.write(ledger.get(), marks.data(), marks.size());
   if (!fresh && (facts.bytes + marks.size()) * kBlock <= options.bound)
     return;
-  // Some way below the bound, so that the next entry does not have all counted again.
+  // Shrink to somewhat below the bound, so that the next entry does not trigger another count.
   Collected left = collect(fresh ? options.bound : options.bound - options.bound / 8);
   (void)files.truncate(ledger.get(), 0);
   marks.assign(left.bytes / kBlock + 1, '.');
@@ -490,7 +491,7 @@ void Store::removeTree(int at, const char *name) {
     }
     std::vector<std::string> names;
     (void)files.listDirectory(folder.get(), names);
-    // The manifest first: without it, nobody takes the rest for an entry.
+    // The manifest goes first: without it, the rest does not count as an entry.
     auto manifest = llvm::find(names, Manifest::kFileName);
     if (manifest != names.end())
       std::swap(*manifest, names.front());
@@ -500,7 +501,7 @@ void Store::removeTree(int at, const char *name) {
   (void)files.removeDirectory(at, name);
 }
 
-// What a writer left that was ended: it holds no lock any more.
+// Removes what dead writers left: they hold no lock any more.
 void Store::removeStale() {
   Descriptor folder = openFolder("tmp", /*make=*/false);
   std::vector<std::string> names;
@@ -511,7 +512,7 @@ void Store::removeStale() {
     FileFacts facts;
     if (files.describeAt(folder.get(), name.c_str(), facts) < 0)
       continue;
-    // Also what a clock that was wrong calls the future.
+    // A time in the future, from a wrong clock, counts as stale too.
     if (facts.modified <= now && now - facts.modified < kStale)
       continue;
     Descriptor staged(files, files.openDirectory(folder.get(), name.c_str()));
@@ -595,7 +596,7 @@ Collected Store::collect(uint64_t bound) {
     done.bytes += listed.bytes;
     if (listed.used <= now)
       continue;
-    // The clock was wrong when it was marked, or is now: from here on it ages like the others.
+    // The clock was wrong then, or is now; from here on the entry ages like the others.
     listed.used = now;
     Descriptor shard = openFolder(listed.key.substr(0, 2).c_str(), /*make=*/false);
     Descriptor entry = shard.ok() ? openWithin(shard.get(), listed.key.c_str()) : Descriptor(files, -ENOENT);
@@ -613,7 +614,7 @@ Collected Store::collect(uint64_t bound) {
     Descriptor shard = openFolder(listed.key.substr(0, 2).c_str(), /*make=*/false);
     if (!shard.ok())
       continue;
-    // Away as a whole, so that whoever reads it finds all or nothing.
+    // Moved away as a whole, so that readers find all or nothing.
     std::string name = uniqueName();
     if (aside.ok() && files.rename(shard.get(), listed.key.c_str(), aside.get(), name.c_str()) == 0)
       removeTree(aside.get(), name.c_str());

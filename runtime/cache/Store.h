@@ -1,12 +1,13 @@
-// A folder of entries that are found by their key: whole or not there, whatever ends a writer and whoever reads along.
+// A folder of entries found by their key. An entry is whole or absent, whatever kills a writer and whoever reads
+// meanwhile.
 //
-//   ROOT/<two digits>/<key>/manifest.json, FILE, …   an entry, there by one rename
+//   ROOT/<two digits>/<key>/manifest.json, FILE, …   an entry, published by one rename
 //   ROOT/tmp/                                        entries that are being written or removed
-//   ROOT/quarantine/                                 entries that were not what their manifest says
-//   ROOT/names/                                      by subject, the keys of its last entries
-//   ROOT/ledger                                      as many bytes as 4 KiB blocks were written since it was counted
+//   ROOT/quarantine/                                 entries that did not match their manifest
+//   ROOT/names/                                      per subject, the keys of its last entries
+//   ROOT/ledger                                      one byte per 4 KiB block written since the last count
 //
-// Only entries matter: whatever happens to the rest costs time or space. RATIONALE.md says why it is as it is.
+// Only entries matter: damage to the rest costs time or space. RATIONALE.md gives the reasons.
 #pragma once
 #include "runtime/cache/FileSystem.h"
 #include "runtime/cache/Manifest.h"
@@ -27,62 +28,62 @@ struct Entry {
   const std::string *find(llvm::StringRef name) const;
 };
 
-/// What a search came to.
+/// The result of a search.
 struct Found {
   std::optional<Entry> entry;
-  /// Why an entry that was there is not given: it is in quarantine then, where the store can be written.
+  /// Why an existing entry is not returned. Where the store is writable, that entry has been moved to quarantine.
   std::string doubt;
 };
 
-/// One entry as a list of all shows it.
+/// An entry in the list of all entries.
 struct Listed {
   std::string key;
   std::string kind, subject; ///< empty where the manifest cannot be read
   uint64_t bytes = 0;        ///< of all its files
-  int64_t used = 0;          ///< when it was last used, to an hour
+  int64_t used = 0;          ///< time of the last use, to the hour
 };
 
 struct Collected {
-  uint64_t entries = 0, bytes = 0;               ///< that stay
-  uint64_t removedEntries = 0, removedBytes = 0; ///< that went
+  uint64_t entries = 0, bytes = 0;               ///< that remain
+  uint64_t removedEntries = 0, removedBytes = 0; ///< that were removed
 };
 
 struct StoreOptions {
   bool readOnly = false;
-  uint64_t bound = 0; ///< bytes of all entries beyond which the least recently used go; 0: none
+  uint64_t bound = 0; ///< bytes of all entries above which the least recently used are removed; 0: no bound
   FileSystem *files = nullptr;
 };
 
-/// Safe between threads and between processes. Nothing here waits for anybody.
+/// Safe to use from several threads and processes. No call waits for anybody.
 class Store {
 public:
-  /// Opens the folder at `path`, which is made (for this user alone) unless the store is read-only. Refused: a link,
-  /// and what belongs to somebody else or could be written by others.
+  /// Opens the folder at `path`, and creates it (for this user alone) unless the store is read-only. Refuses links, and
+  /// folders that belong to somebody else or that others can write to.
   static ErrorOr<std::unique_ptr<Store>> open(const std::string &path, StoreOptions options = {});
   ~Store();
 
   const std::string &getPath() const { return path; }
 
-  /// The entry with this key, every byte of it checked.
+  /// The entry with this key; every byte of it is checked.
   Found load(llvm::StringRef key);
 
-  /// Moves the entry with this key to quarantine, if there is one: what is in it is what was written, and yet wrong.
+  /// Moves the entry with this key, if there is one, to quarantine: its contents are as written, and yet wrong.
   void setAside(llvm::StringRef key);
 
-  /// Adds an entry; where there is one with its key, that one stays. The key is made of the manifest's fields; its list
-  /// of files is made here. Returns the key.
+  /// Adds an entry; an existing entry with its key stays. The key is computed from the manifest's fields, and its list
+  /// of files is filled in. Returns the key.
   ErrorOr<std::string> publish(Manifest manifest, llvm::ArrayRef<File> files);
 
-  /// Every entry, by key; `manifest`, where given, gets those that can be read too, in the same order.
+  /// Every entry, by key. `manifests`, if given, gets the manifests in the same order, where they can be read.
   std::vector<Listed> list(std::vector<std::optional<Manifest>> *manifests = nullptr);
 
-  /// Removes the entries not used for longest until the others take at most `bound` bytes, what dead writers left, and
-  /// old quarantine.
+  /// Removes the least recently used entries until the others take at most `bound` bytes; also removes leftovers of
+  /// dead writers and old quarantine.
   Collected collect(uint64_t bound);
 
-  /// The manifests of the last few entries of this kind about `subject`, the last first.
+  /// The manifests of the last few entries of this kind on `subject`, the last one first.
   std::vector<Manifest> recent(llvm::StringRef kind, llvm::StringRef subject);
-  /// Of these the one that has most fields in common with `fields`, but not all.
+  /// The one among these that has the most fields in common with `fields`, but not all.
   std::optional<Manifest> nearest(llvm::StringRef kind, llvm::StringRef subject,
                                   llvm::ArrayRef<artifact::KeyField> fields);
 
@@ -92,7 +93,7 @@ private:
   int getRoot() const { return root; }
   bool reopenRoot();
   bool isTrusted(const FileFacts &facts) const;
-  /// A folder below the root, made if need be.
+  /// Opens a folder below the root; creates it if `make`.
   Descriptor openFolder(const char *name, bool make);
   Descriptor openWithin(int at, const char *name);
   std::string uniqueName();
@@ -116,8 +117,8 @@ private:
   StoreOptions options;
   FileSystem &files;
   std::atomic<int> root;
-  std::mutex retiring;             ///< of what follows
-  std::vector<Descriptor> retired; ///< roots that were replaced while threads may have used them
+  std::mutex retiring;             ///< guards `retired`
+  std::vector<Descriptor> retired; ///< roots that were replaced while threads might still use them
 };
 
 } // namespace kiln::cache

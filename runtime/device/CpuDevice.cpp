@@ -1,4 +1,4 @@
-// The CPU device. One ORC session for the process, one JITDylib per artifact: unloading removes the dylib. The session
+// The CPU device: one ORC session for the process, one JITDylib per artifact; unloading removes the dylib. The session
 // runs its tasks on the calling thread, so it has no threads that a fork could lose.
 #include "runtime/device/CpuDevice.h"
 #include "runtime/device/CpuKernel.h"
@@ -21,7 +21,7 @@ using namespace kiln::device;
 namespace orc = llvm::orc;
 
 namespace {
-/// One loader at a time. Never destroyed, as the session.
+/// Held by one loader at a time. Like the session, never destroyed.
 std::mutex &getLoaderMutex() {
   static auto *mutex = new std::mutex;
   return *mutex;
@@ -85,7 +85,8 @@ public:
 
 private:
   explicit Session(std::unique_ptr<orc::ExecutorProcessControl> control) : session(std::move(control)), layer(session) {
-    // A look-up only says that it failed; the cause ("undefined symbol expf") comes here, on the thread that loads.
+    // A failed look-up says only that it failed; the cause ("undefined symbol expf") arrives here, on the loading
+    // thread.
     session.setErrorReporter([](llvm::Error error) {
       std::string text = llvm::toString(std::move(error));
       if (reported)

@@ -1,4 +1,4 @@
-// Runs native objects in this process: linked by LLVM's JITLink, then run as CpuKernel.h says.
+// Runs native objects in this process: LLVM's JITLink links them, CpuKernel.h runs them.
 #pragma once
 #include "runtime/device/Device.h"
 

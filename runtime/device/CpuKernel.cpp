@@ -13,23 +13,23 @@
 using namespace kiln;
 using namespace kiln::device;
 
-// How many instances may run at once because they wait for one another: more than any GPU holds, where they would have
-// to be resident.
+// The most instances that may run at once because they wait for each other: more than any GPU holds, where they would
+// all have to be resident.
 static constexpr unsigned kMaxTogether = 4096;
 
 namespace {
 struct Job;
 
-/// KilnLaunch as one chunk sees it; `abandonInstance` finds the way back from the first member.
+/// KilnLaunch as one chunk sees it. `abandonInstance` finds it through its first member.
 struct ChunkLaunch {
   KilnLaunch abi;
   Job *job;
-  bool waiting; ///< when last seen, in a loop that only waits
+  bool waiting; ///< at its last check it was in a loop that only waits
   std::jmp_buf exit;
 };
 
-/// Memory of a chunk's frame: the thread's own, unless a chunk runs on the thread already (below a signal's handler
-/// that launches).
+/// The memory of a chunk's frame: the thread's own, unless a chunk is already running on the thread (below a signal
+/// handler that launches).
 class Frame {
 public:
   explicit Frame(size_t bytes) {
@@ -47,16 +47,16 @@ private:
 };
 thread_local unsigned Frame::depth = 0;
 
-/// For launches that nobody observes: prints go nowhere, a failed assertion still stops the launch.
+/// For launches that nobody observes: prints are dropped; a failed assertion still stops the launch.
 const KilnHooks silentHooks = {
     [](const KilnLaunch *, int32_t, int64_t, const void *const *) {},
     [](const KilnLaunch *launch, int32_t, int64_t, int64_t) { abandonInstance(launch); },
     [](const KilnLaunch *, int32_t, int64_t, int64_t, const void *, int32_t, int32_t) {},
 };
 
-/// One launch. An instance may wait for what another writes, and that other may not have begun: there are as many
-/// threads as processors, and an instance that waits keeps its own. Where all that run wait, more threads begin the
-/// others, until somebody gets on.
+/// One launch. An instance may wait for what another writes, and that other instance may not have started: there are as
+/// many threads as processors, and a waiting instance keeps its thread. When all running instances wait, more threads
+/// start further instances, until one makes progress.
 struct Job : ThreadPool::Job {
   Job(KilnEntry entry, const LaunchRequest &request, const artifact::Metadata &metadata, void *workspace)
       : ThreadPool::Job(request.grid.count(), runChunk, this), entry(entry), request(request), metadata(metadata),
@@ -89,7 +89,7 @@ struct Job : ThreadPool::Job {
     launch.waiting = false;
     bool counted = self.metadata.waits;
     self.running += counted;
-    // No local changes between setjmp and the jump, and no destructor lies in between.
+    // No local variable changes between setjmp and the jump, and the jump skips no destructor.
     bool finished = setjmp(launch.exit) == 0;
     if (finished)
       self.entry(self.request.arguments, &launch.abi, begin, end);
@@ -101,14 +101,14 @@ struct Job : ThreadPool::Job {
     return finished && !self.stopped;
   }
 
-  /// What code calls when it looks up.
+  /// What code calls at a safepoint.
   static int32_t atSafepoint(const KilnLaunch *abi, int32_t waiting) {
     auto &launch = *reinterpret_cast<ChunkLaunch *>(const_cast<KilnLaunch *>(abi));
     Job &self = *launch.job;
     self.sees(launch, waiting);
     if (abi->worker == 0)
       self.lookUp();
-    // Whoever is waited for should have the processor.
+    // Yield the processor to the instances that are waited for.
     if (waiting && !self.stopped)
       sched_yield();
     return self.stopped;
@@ -127,7 +127,7 @@ struct Job : ThreadPool::Job {
     safepoint.word = 1;
   }
 
-  /// On the launching thread, about every 50 ms; more often once `watched`.
+  /// Runs on the launching thread about every 50 ms; more often once `watched`.
   void lookUp() {
     auto now = std::chrono::steady_clock::now();
     if (stopped || (watched && now - lastLook < std::chrono::milliseconds(10)))
@@ -149,18 +149,18 @@ struct Job : ThreadPool::Job {
     }
     if (now - lastStep < std::chrono::milliseconds(watched ? 20 : 100))
       return;
-    // From now on everybody says at each turn whether it waits.
+    // From now on, all threads report at each iteration whether they wait.
     if (!std::exchange(watched, true)) {
       word = 1;
       safepoint.word = 1;
       return;
     }
-    // One after the other they are one chunk; one alone is not counted among those that have begun.
+    // A sequential launch is one chunk; a single instance is not counted among those that have started.
     int64_t others = getCount() - (parallel ? std::max<int64_t>(getBegun(), 1) : 1);
     if (waiting < running)
       return;
     if (others == 0) {
-      // Whoever fails is not there any more to be waited for.
+      // An instance that failed is gone, so those that wait for it would never continue.
       if (failed && now - lastStep > std::chrono::seconds(1))
         stop();
       return;
@@ -179,18 +179,18 @@ struct Job : ThreadPool::Job {
   const artifact::Metadata &metadata;
   void *workspace;
   Safepoint &safepoint = Safepoint::get();
-  std::atomic<int32_t> word{0}; ///< what all but the launching thread look at
+  std::atomic<int32_t> word{0}; ///< the safepoint word of all threads but the launching one
   std::atomic<bool> noMemory{false}, stopped{false}, failed{false};
-  std::atomic<int> running{0}, waiting{0}; ///< chunks; of those, chunks that wait
+  std::atomic<int> running{0}, waiting{0}; ///< chunks, and those of them that wait
   std::atomic<int64_t> ended{0};
   // The launching thread's:
   bool watched = false;
   int64_t lastSteps = -1;
   std::chrono::steady_clock::time_point lastLook, lastStep;
-  unsigned allWait = 0; ///< so many instances waited for others that could not begin
+  unsigned allWait = 0; ///< the number of instances that all waited for others that could not start
 };
 
-/// Zeroed, 64-byte aligned scratch of one launch.
+/// Zeroed, 64-byte aligned scratch memory of one launch.
 struct Workspace {
   void *memory = nullptr;
   ~Workspace() { std::free(memory); }

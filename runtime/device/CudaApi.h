@@ -1,6 +1,6 @@
-// What Kiln uses of the CUDA driver interface: handles, constants, the layout of a launch. Declared here so that a
-// build needs no CUDA toolkit; names, values and layouts are those of the driver's published C interface, which never
-// change.
+// The part of the CUDA driver interface that Kiln uses: handles, constants, the layout of a launch. Declared here so
+// that a build needs no CUDA toolkit; names, values and layouts are those of the driver's published C interface, which
+// never change.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +21,7 @@ constexpr Result success = 0, errorInvalidValue = 1, errorOutOfMemory = 2, error
                  errorNotFound = 500, errorNotReady = 600, errorOutOfResources = 701, errorCaptureFirst = 900,
                  errorCaptureLast = 908;
 
-/// After these a context answers every call with an error, for ever.
+/// After one of these errors a context answers every call with an error, permanently.
 constexpr bool isSticky(Result result) {
   switch (result) {
   case 214: // ECC_UNCORRECTABLE
@@ -105,7 +105,7 @@ struct LaunchConfig {
 static_assert(sizeof(LaunchAttribute) == 72 && offsetof(LaunchConfig, stream) == 32 && sizeof(LaunchConfig) == 56,
               "as the driver lays them out");
 
-/// The `extra` list of a launch whose arguments lie packed in one buffer.
+/// The `extra` list of a launch whose arguments are packed in one buffer.
 inline void *const paramEnd = nullptr;
 inline void *const paramBuffer = reinterpret_cast<void *>(1);
 inline void *const paramBytes = reinterpret_cast<void *>(2);
@@ -121,8 +121,8 @@ inline const Stream legacyStream = reinterpret_cast<Stream>(1);
 enum class CaptureStatus : int { None = 0, Active = 1, Invalidated = 2 };
 enum class CaptureMode : int { Global = 0, ThreadLocal = 1, Relaxed = 2 };
 
-/// Every entry point, as X(name of the member, exported symbol, signature). `REQUIRED` ones have been there since
-/// driver 520 (CUDA 11.8); `OPTIONAL` ones may be null.
+/// Every entry point, as X(name of the member, exported symbol, signature). `REQUIRED` ones exist since driver 520
+/// (CUDA 11.8); `OPTIONAL` ones may be null.
 #define KILN_CUDA_FUNCTIONS(REQUIRED, OPTIONAL)                                                                        \
   REQUIRED(init, cuInit, Result(unsigned))                                                                             \
   REQUIRED(driverGetVersion, cuDriverGetVersion, Result(int *))                                                        \

@@ -1,4 +1,4 @@
-// Devices, their contexts, and what is said when one is lost.
+// Devices, their contexts, and the messages when one is lost.
 #include "runtime/device/CudaDevice.h"
 #include "runtime/device/CudaLog.h"
 #include "runtime/support/ForkGuard.h"
@@ -13,12 +13,12 @@ using cuda::DeviceAttribute;
 
 namespace {
 struct Table {
-  std::mutex mutex; ///< of making one
+  std::mutex mutex; ///< held while a device is created
   static constexpr int size = 64;
-  std::atomic<CudaDevice *> devices[size] = {}; ///< by ordinal; null: not asked for yet
+  std::atomic<CudaDevice *> devices[size] = {}; ///< by ordinal; null: not used yet
 };
 
-/// Never destroyed, nor are devices: kernels may outlive static destructors, and the driver cleans up by itself.
+/// Never destroyed, nor are devices: kernels may outlive static destructors, and the driver cleans up after itself.
 Table &getTable() {
   static auto *table = new Table;
   return *table;
@@ -77,10 +77,10 @@ int CudaDevice::getCurrent() {
   return handle; // the driver numbers its handles as it counts its devices
 }
 
-/// What kind of memory is at `address`; 0: not the driver's.
+/// The kind of memory at `address`; 0: not the driver's.
 static unsigned getMemoryType(const CudaDriver &driver, const void *address) {
   unsigned type = 0;
-  // The driver answers on a thread that has a context.
+  // The driver answers only on a thread with a context.
   std::optional<CudaDevice::Scope> scope;
   if (CudaDevice::getCurrent() < 0)
     if (ErrorOr<CudaDevice *> device = CudaDevice::get(0); device.ok())
@@ -249,7 +249,7 @@ ErrorOr<cuda::Address> CudaDevice::allocate(size_t bytes) {
   cuda::Address address = 0;
   cuda::Result result = driver.memAlloc(&address, bytes);
   if (result == cuda::errorOutOfMemory) {
-    // What earlier launches left is of other sizes: give it back and try once more.
+    // Free blocks left by earlier launches have other sizes: return them to the driver and try once more.
     std::lock_guard<std::mutex> lock(mutex);
     for (Block &block : blocks)
       if (!block.used)
@@ -288,7 +288,7 @@ ErrorOr<cuda::Address> CudaDevice::getEmptyArray() {
       return fail("fill memory that stands for empty arrays", result);
   }
   std::lock_guard<std::mutex> lock(mutex);
-  if (!emptyArray) // else another thread was first, and this block stays unused
+  if (!emptyArray) // otherwise another thread was first, and this block stays unused
     emptyArray = *made;
   return emptyArray;
 }
@@ -318,7 +318,7 @@ Status CudaDevice::order(cuda::Stream stream, cuda::Stream other) {
   if (!result)
     result = driver.streamWaitEvent(stream, event, 0);
   if (event) {
-    // A wait keeps what the event recorded: it may be recorded again at once.
+    // A wait keeps what the event had recorded, so the event may be reused at once.
     std::lock_guard<std::mutex> lock(mutex);
     events.push_back(event);
   }

@@ -1,5 +1,5 @@
-// One GPU: its primary context, what it can hold, launches that went to it lately. Loading code is CudaKernel.cpp,
-// what running code says is CudaLog.cpp.
+// One GPU: its primary context, its limits, its recent launches. CudaKernel.cpp loads code, CudaLog.cpp handles what
+// running code reports.
 #pragma once
 #include "runtime/device/CudaDriver.h"
 #include "runtime/device/Device.h"
@@ -11,23 +11,23 @@
 
 namespace kiln::device {
 
-/// What a GPU is, read once.
+/// The properties of a GPU, read once.
 struct CudaProperties {
   std::string name;
   int major = 0, minor = 0; ///< compute capability
   int multiprocessors = 0;
-  int maxThreads = 0; ///< a block
+  int maxThreads = 0; ///< per block
   int maxThreadsPerProcessor = 0;
-  int sharedBytes = 0; ///< a block, the most it may ask for
+  int sharedBytes = 0; ///< per block, the most that it may ask for
   int sharedBytesPerProcessor = 0;
-  int reservedSharedBytes = 0; ///< of a block, taken by the driver
-  int registers = 0;           ///< a block
+  int reservedSharedBytes = 0; ///< per block, taken by the driver
+  int registers = 0;           ///< per block
   int l2Bytes = 0;
   int maxGrid[3] = {0, 0, 0};
   bool clusters = false;
 };
 
-/// What the driver takes long to say, and no launch asks.
+/// Properties that are slow to query and that no launch needs.
 struct CudaFacts {
   int clockKHz = 0, memoryClockKHz = 0, memoryBusBits = 0;
   uint64_t memoryBytes = 0;
@@ -35,15 +35,15 @@ struct CudaFacts {
 
 class CudaLogs;
 
-/// The GPU that owns this address; nullopt for memory the driver does not know. Does not load a driver that nobody has
-/// loaded unless `start`.
+/// The GPU that owns this address; nullopt for memory that the driver does not know. Without `start`, does not load a
+/// driver that nobody has loaded.
 std::optional<int> findDeviceOf(const void *address, bool start = false);
-/// True for memory of the host that the driver has pinned, or that any GPU reaches.
+/// True for host memory that the driver has pinned, or that any GPU can access.
 bool isPinned(const void *address);
 
 class CudaDevice final : public Device {
 public:
-  /// Number of GPUs the driver sees; an error says why there is no driver.
+  /// The number of GPUs that the driver sees; an error says why there is no driver.
   static ErrorOr<int> count();
   /// The GPU with this number. Its primary context is created on first use and kept for the life of the process.
   static ErrorOr<CudaDevice *> get(int ordinal);
@@ -81,8 +81,8 @@ public:
     bool pushed;
   };
 
-  /// As Scope, for calls that allocate or load: the driver refuses them while any thread captures a graph, unless this
-  /// thread says that they are no part of it.
+  /// Like Scope, for calls that allocate or load. While any thread captures a graph the driver refuses them, unless
+  /// this thread declares that they are not part of the graph.
   class SetupScope : Scope {
   public:
     explicit SetupScope(const CudaDevice &device) : Scope(device), driver(device.driver) {
@@ -95,17 +95,17 @@ public:
     cuda::CaptureMode mode = cuda::CaptureMode::Relaxed;
   };
 
-  /// Waits for everything queued on the device. What failed on it comes out here at the latest.
+  /// Waits for everything queued on the device. Failures of that work surface here at the latest.
   Status synchronize();
 
-  /// Not ok if this process cannot use the device any more: after a fork, or when its context is lost.
+  /// Not ok if this process can no longer use the device: after a fork, or when its context is lost.
   Status check() const {
     return CudaDriver::isForked() || lost.load(std::memory_order_relaxed) ? whyUnusable() : Status();
   }
-  /// Turns a failed call into a status; a sticky error marks the context as lost and names the launches in question.
+  /// Turns a failed call into a status; a sticky error marks the context as lost and names the suspected launches.
   Status fail(const std::string &what, cuda::Result result);
 
-  /// Remembers a launch for `fail`. `label` lives for ever.
+  /// Records a launch for `fail`. `label` must never be freed.
   void noteLaunch(const std::string *label, const Grid &grid) {
     uint64_t slot = launches.fetch_add(1, std::memory_order_relaxed);
     Noted &noted = recent[slot % recent.size()];
@@ -116,19 +116,19 @@ public:
 
   uint64_t countLaunches() const { return launches.load(std::memory_order_relaxed); }
 
-  /// Device memory for staged arrays and the like, 256-byte aligned. Freed blocks are kept for the next call.
+  /// Device memory for staged arrays and the like, 256-byte aligned. Freed blocks are kept for later calls.
   ErrorOr<cuda::Address> allocate(size_t bytes);
   void release(cuda::Address address);
 
-  /// What stands for arrays without elements where the driver wants an address: at these distances 16 bytes of zeros,
-  /// of nans in every type, and that anything may write.
+  /// A stand-in for arrays without elements where the driver wants an address. At these offsets it has 16 bytes of
+  /// zeros, of bits that are nan in every type, and a place that anything may write to.
   static constexpr unsigned emptyZeros = 0, emptyNan = 16, emptySink = 32;
   ErrorOr<cuda::Address> getEmptyArray();
 
-  /// Unloads a module once everything queued so far has ended: at the next `synchronize`.
+  /// Unloads a module once everything queued so far has completed: at the next `synchronize`.
   void retire(cuda::Module module);
 
-  /// Makes `stream` wait for all that is queued on `other` now, without stopping the host.
+  /// Makes `stream` wait for everything queued on `other` so far, without blocking the host.
   Status order(cuda::Stream stream, cuda::Stream other);
 
 private:
@@ -142,17 +142,17 @@ private:
   cuda::DeviceHandle handle = 0;
   cuda::Context context = nullptr;
   CudaProperties properties;
-  CudaLogs *logs; ///< never freed, as the device
+  CudaLogs *logs; ///< never freed, like the device
 
   struct Noted {
     std::atomic<const std::string *> label{nullptr};
     std::atomic<uint64_t> grid{0};
   };
   std::array<Noted, 16> recent;
-  std::atomic<uint64_t> launches{0}, finished{0}; ///< launches before `finished` are known to have ended well
+  std::atomic<uint64_t> launches{0}, finished{0}; ///< launches before `finished` are known to have succeeded
 
   std::atomic<bool> lost{false};
-  mutable std::mutex mutex; ///< of what follows
+  mutable std::mutex mutex; ///< guards the following members
   std::string lostMessage;
   struct Block {
     cuda::Address address;
@@ -161,7 +161,7 @@ private:
   };
   std::vector<Block> blocks;
   cuda::Address emptyArray = 0;
-  std::vector<cuda::Event> events; ///< not in use
+  std::vector<cuda::Event> events; ///< free ones
   std::vector<cuda::Module> retired;
 };
 

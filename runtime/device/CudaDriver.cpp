@@ -1,4 +1,4 @@
-// Finding libcuda, and its words for errors.
+// Finds libcuda, and translates its errors to text.
 #include "runtime/device/CudaDriver.h"
 #include "runtime/support/ForkGuard.h"
 #include "llvm/Support/FormatVariadic.h"

@@ -1,5 +1,5 @@
-// The CUDA driver, found at run time: nothing of Kiln links to it, so that everything imports and the CPU target works
-// on a machine that has none.
+// The CUDA driver, found at run time: no part of Kiln links to it, so that everything imports, and the CPU target
+// works, on machines without one.
 #pragma once
 #include "runtime/device/CudaApi.h"
 #include "runtime/support/Status.h"
@@ -32,23 +32,23 @@ class CudaDriver {
   using TensorMapFill = cuda::TensorMapFill;
 
 public:
-  /// The driver, loaded and initialised on first use. An error says which step failed; the answer is kept, except that
+  /// The driver, loaded and initialised on first use. An error says which step failed. The answer is kept, except that
   /// a child forked afterwards is told that CUDA does not survive a fork.
   static ErrorOr<const CudaDriver *> get();
 
-  /// The library `get` will load in place of libcuda.so.1; only before its first use.
+  /// The library that `get` loads instead of libcuda.so.1; must be set before its first use.
   static void setLibrary(std::string path);
 
-  /// Whether anybody in this process has loaded the driver, and may have memory of it.
+  /// True if anything in this process has loaded the driver, and may have memory from it.
   static bool isLoaded();
 
-  /// True in a child of a process that had initialised the driver. One load: checked by every launch.
+  /// True in a child of a process that had initialised the driver. Costs one load, since every launch checks it.
   static bool isForked();
   static Status forkedStatus();
 
   /// "CUDA_ERROR_ILLEGAL_ADDRESS (an illegal memory access was encountered)".
   std::string describe(cuda::Result result) const;
-  /// A status for a call that failed: what was being done, then the driver's words.
+  /// A status for a failed call: what was being done, then the driver's message.
   Status failure(const std::string &what, cuda::Result result) const;
 
   int getVersion() const { return version; } ///< 13000 for CUDA 13.0

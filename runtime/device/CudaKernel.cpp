@@ -1,4 +1,4 @@
-// Loading and launching on a GPU.
+// Loads and launches code on a GPU.
 #include "runtime/device/CudaKernel.h"
 #include "runtime/device/CudaLog.h"
 #include "runtime/device/CudaTensorMap.h"
@@ -21,7 +21,7 @@ ErrorOr<std::unique_ptr<CudaModule>> CudaModule::load(CudaDevice &device, llvm::
     return status;
   ForkGuard guard;
   CudaDevice::SetupScope scope(device);
-  // PTX is text and must end in a zero; a cubin knows its own length.
+  // PTX is text and must end in a zero byte; a cubin contains its own length.
   std::string copy = image.str();
   std::vector<char> errors(16384, 0);
   cuda::JitOption options[] = {cuda::JitOption::ErrorLog, cuda::JitOption::ErrorLogBytes, cuda::JitOption::LineInfo};
@@ -57,7 +57,7 @@ ErrorOr<cuda::Function> CudaModule::find(const std::string &symbol) const {
 
 //===-- Functions ------------------------------------------------------------------------------------------------===//
 
-/// One copy of each label for the life of the process.
+/// One copy of each label, kept for the life of the process.
 static const std::string *keepLabel(std::string label) {
   static auto *mutex = new std::mutex;
   static auto *labels = new std::set<std::string>;
@@ -129,7 +129,7 @@ Status CudaFunction::prepare(const CudaShape &shape) {
 }
 
 namespace {
-/// The driver's description of a launch. Attributes live beside it.
+/// The driver's description of a launch, with the attributes that it points to.
 struct Config {
   cuda::LaunchConfig config{};
   cuda::LaunchAttribute attributes[2];
@@ -165,7 +165,7 @@ Status CudaFunction::launch(const CudaShape &shape, const void *arguments, size_
   device->noteLaunch(label, shown);
   if (cuda::Result result = driver.launchKernelEx(&config.config, function, nullptr, bytes ? extra : nullptr))
     return device->fail("launch " + *label, result);
-  // A graph keeps the function and not the module. The legacy stream cannot be captured.
+  // A graph keeps the function but not the module. The legacy stream cannot be captured.
   if (stream && stream != cuda::legacyStream && !module->isKeptForever()) {
     cuda::CaptureStatus capturing = cuda::CaptureStatus::None;
     if (!driver.streamIsCapturing(stream, &capturing) && capturing != cuda::CaptureStatus::None)
@@ -233,7 +233,7 @@ public:
   }
 
   ~CudaKernel() override {
-    // A graph that may hold the code writes to the log as well.
+    // A graph that may hold the code may also still write to the log.
     if (watchedLog && !function.isKeptForever())
       device.getLogs().unwatch(watchedLog);
   }
@@ -245,8 +245,8 @@ public:
     if (!made.ok())
       return made.getStatus();
     tensorMaps = std::move(*made);
-    // Where assembled code has its maps is the assembler's choice: it aligns them from the start of the constants that
-    // parameters lie in, which is not where the parameters start.
+    // The assembler decides where its code expects the maps: it aligns them relative to the constant bank that holds
+    // the parameters, which does not start where the parameters do.
     const size_t count = getMetadata().cuda->tensorMaps.size();
     std::vector<std::pair<size_t, size_t>> placed = function.getParameters();
     if (placed.size() < count)
@@ -295,7 +295,7 @@ public:
     CudaShape where = shape;
     if (Status status = placeGrid(request.grid, where); !status.ok())
       return status;
-    // A launch lies between two questions for the next one.
+    // Each launch happens between two calls of the callback.
     auto clock = [] { return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count(); };
     int64_t last = 0;
     size_t begun = 0;
@@ -311,8 +311,8 @@ public:
   }
 
 private:
-  /// What the code takes for granted that pointers were made descriptors for. A launch through a kernel looks before it
-  /// chooses such code, and says so; one of code that is given does not.
+  /// Checks what code with descriptors in place of pointers assumes. A launch through a kernel has checked this before
+  /// choosing the code, and says so in the request; a launch of given code has not.
   Status checkBounds(const LaunchRequest &request) const {
     const Grid &grid = request.grid;
     for (int64_t side : {grid.x, grid.y, grid.z})
@@ -340,18 +340,18 @@ private:
     return {};
   }
 
-  /// Clusters that are on the device at once.
+  /// The number of clusters that are resident on the device at once.
   uint64_t countResident() const {
     int processors = device.getProperties().multiprocessors;
     int clusters = shape.cluster[0] > 1 ? figures.clusters : figures.blocksPerProcessor * processors;
-    // Where the driver does not say, one block on each processor.
+    // If the driver does not say, assume one block per processor.
     return uint64_t(clusters > 0 ? clusters : std::max(processors / int(shape.cluster[0]), 1));
   }
 
   Status placeGrid(const Grid &grid, CudaShape &where) const {
     const CudaProperties &has = device.getProperties();
     if (resident) {
-      // The last step goes past the last instance.
+      // The last step goes beyond the last instance.
       int64_t most = INT32_MAX - int64_t(resident);
       if (grid.count() > most)
         return invalidArgument(llvm::formatv("grid ({0}, {1}, {2}): expected at most {3} program instances (because a "
@@ -385,7 +385,7 @@ private:
                       grid.x, grid.y, grid.z, has.maxGrid[axis], axis, axis == 1 ? grid.y : grid.z));
   }
 
-  /// With what follows the arguments: the log, the counted grid, tensor maps.
+  /// Launches with the hidden parameters after the arguments: the log, the logical grid, tensor maps.
   Status launchWithHidden(const CudaShape &where, const LaunchRequest &request, cuda::Stream stream) {
     llvm::SmallVector<uint64_t, 96> block((parameterBytes + 7) / 8, 0);
     auto *bytes = reinterpret_cast<char *>(block.data());
@@ -426,13 +426,13 @@ private:
 
   CudaFunction function;
   CudaDevice &device;
-  CudaShape shape;                              ///< all but the grid
-  size_t argumentBytes = 0, parameterBytes = 0; ///< without and with what is hidden
+  CudaShape shape;                              ///< except the grid
+  size_t argumentBytes = 0, parameterBytes = 0; ///< without and with hidden parameters
   artifact::HiddenParameters hidden;
-  uint64_t resident = 0; ///< of a persistent kernel: clusters that are launched at most
+  uint64_t resident = 0; ///< for a persistent kernel: the most clusters to launch
   std::unique_ptr<CudaTensorMaps> tensorMaps;
   bool prints = false;
-  std::shared_ptr<const artifact::Metadata> shared; ///< of a kernel with sites
+  std::shared_ptr<const artifact::Metadata> shared; ///< for kernels with sites
   cuda::Address watchedLog = 0;
   CodeFigures figures;
 };
@@ -450,7 +450,7 @@ ErrorOr<std::shared_ptr<LoadedKernel>> CudaDevice::load(artifact::Artifact artif
   shape.cluster[0] = unsigned(how.cluster);
   shape.sharedBytes = unsigned(how.sharedBytes);
   shape.programmatic = how.pdl;
-  // Before the driver is asked: its answer to a kernel that cannot fit names neither the amount nor the option.
+  // Checked before asking the driver, whose error for a kernel that cannot fit names neither the amount nor the option.
   if (how.sharedBytes > properties.sharedBytes)
     return outOf({"shared memory of one block", int64_t(how.sharedBytes), properties.sharedBytes,
                   "the sides of the tiles, or num_stages"});

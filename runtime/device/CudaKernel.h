@@ -1,15 +1,15 @@
-// Code on a GPU: a loaded module, and one launch of its kernel.
+// Code on a GPU: a loaded module, and launches of its kernel.
 #pragma once
 #include "runtime/device/CudaDevice.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace kiln::device {
 
-/// A cubin or PTX in a device's memory. Code that a graph may hold is never unloaded; other code is when its last owner
-/// has gone and the device has been waited for.
+/// A cubin or PTX in a device's memory. Code that a graph may hold is never unloaded; other code is unloaded once its
+/// last owner is gone and the device has been waited for.
 class CudaModule {
 public:
-  /// `what` names it in errors. PTX is assembled by the driver, whose log is part of the error.
+  /// `what` names the code in errors. The driver assembles PTX, and its log becomes part of the error.
   static ErrorOr<std::unique_ptr<CudaModule>> load(CudaDevice &device, llvm::StringRef image, const std::string &what);
   ~CudaModule();
 
@@ -25,30 +25,30 @@ private:
   std::atomic<bool> forever{false};
 };
 
-/// How one function is put on the device.
+/// How one function is launched.
 struct CudaShape {
   unsigned grid[3] = {1, 1, 1}; ///< in blocks
   unsigned block[3] = {1, 1, 1};
   unsigned cluster[3] = {1, 1, 1};
   unsigned sharedBytes = 0;  ///< dynamic
-  bool programmatic = false; ///< may start before what precedes it in the stream has ended
+  bool programmatic = false; ///< may start before the preceding work in the stream has completed
 };
 
-/// A function of a module with what launching it takes, shared by Kiln's kernels and those of CUDA C.
+/// A function of a module and what launching it takes; used for Kiln's kernels and for CUDA C.
 class CudaFunction {
 public:
   static ErrorOr<CudaFunction> find(std::shared_ptr<CudaModule> module, const std::string &symbol, std::string label);
 
-  /// Allows this much dynamic shared memory and clusters of this size; says by name what does not fit the device.
+  /// Allows this much dynamic shared memory and clusters of this size; names whatever does not fit the device.
   Status prepare(const CudaShape &shape);
   Status launch(const CudaShape &shape, const void *arguments, size_t bytes, cuda::Stream stream, const Grid &shown);
-  /// One launch by the driver, with nothing around it, each time `next` says so.
+  /// One bare launch by the driver each time `next` returns true.
   Status launchAlone(const CudaShape &shape, const void *arguments, size_t bytes, cuda::Stream stream,
                      llvm::function_ref<bool()> next);
   CodeFigures measure(const CudaShape &shape) const;
 
   CudaDevice &getDevice() const { return *device; }
-  /// Offset and size of each parameter; empty where the driver cannot tell.
+  /// The offset and size of each parameter; empty where the driver cannot tell.
   std::vector<std::pair<size_t, size_t>> getParameters() const;
   int getAttribute(cuda::FunctionAttribute attribute) const;
   const std::string &getLabel() const { return *label; }
@@ -59,8 +59,8 @@ private:
   std::shared_ptr<CudaModule> module;
   CudaDevice *device = nullptr;
   cuda::Function function = nullptr;
-  const std::string *label = nullptr; ///< never freed: the device remembers launches by it
-  bool fixedCluster = false;          ///< compiled in
+  const std::string *label = nullptr; ///< never freed, because the device's record of launches refers to it
+  bool fixedCluster = false;          ///< the cluster size is compiled in
   unsigned allowedSharedBytes = 0, allowedCluster = 8;
 };
 

@@ -8,9 +8,9 @@
 using namespace kiln;
 using namespace kiln::device;
 
-// Room for what a person reads, and for a large tile now and then; 32 bytes a record.
+// Room for what a person reads, or occasionally for a large tile, at 32 bytes per record.
 static constexpr uint64_t leastRecords = 4096, mostRecords = uint64_t(1) << 20;
-// Launches that print and have not ended: each holds pinned memory.
+// The most printing launches in flight: each holds pinned memory.
 static constexpr size_t mostOutstanding = 64;
 static constexpr uint64_t noFailure = ~uint64_t(0);
 
@@ -60,7 +60,7 @@ static void deliver(CollectedLog log) {
 
 //===-- Reading --------------------------------------------------------------------------------------------------===//
 
-/// The device writes behind the compiler's back.
+/// An atomic load, because the device writes without the compiler's knowledge.
 static uint64_t readFailed(KilnDeviceLog *log) { return __atomic_load_n(&log->failed, __ATOMIC_ACQUIRE); }
 
 static void clear(KilnDeviceLog *log) {
@@ -156,7 +156,7 @@ void CudaLogs::pollWatched() {
 
 //===-- Kernels that print ---------------------------------------------------------------------------------------===//
 
-/// Values that one execution of every print in every program instance makes.
+/// The number of values printed if every instance executes every print once.
 static uint64_t countValues(const artifact::Metadata &metadata, Grid grid) {
   uint64_t values = 0;
   for (const artifact::Site &site : metadata.sites) {

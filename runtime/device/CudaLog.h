@@ -1,9 +1,9 @@
-// What code on a GPU says: the logs of launch/Abi.h in host memory that the device reaches, who owns them, and when the
-// host looks.
+// What code on a GPU reports: the logs of launch/Abi.h in host memory that the device can access, their owners, and
+// when the host reads them.
 //
-// A kernel that prints gets a log of its own for each launch; a host function queued behind the launch collects it. A
-// kernel that only asserts keeps one log for all its launches, which the next launch or synchronisation looks at: no
-// node in a graph, no host function. Collected logs wait in one list for whoever can show them.
+// A kernel that prints gets a log of its own for each launch; a host function queued after the launch collects it. A
+// kernel that only asserts has one log for all its launches, which the next launch or synchronisation checks: no graph
+// node, no host function. Collected logs wait in one list for whoever can show them.
 #pragma once
 #include "runtime/device/CudaApi.h"
 #include "runtime/device/Device.h"
@@ -16,32 +16,32 @@ namespace kiln::device {
 
 class CudaDevice;
 
-/// What one launch said.
+/// The report of one launch.
 struct CollectedLog {
   std::shared_ptr<const artifact::Metadata> metadata;
   Grid grid;
   uint64_t failed = ~uint64_t(0); ///< as in KilnDeviceLog
   std::vector<KilnDeviceRecord> records;
-  uint64_t dropped = 0; ///< records there was no room for
+  uint64_t dropped = 0; ///< records for which there was no room
 };
 
-/// True if there is something to take: cheap enough for every launch.
+/// True if there is something to take. Cheap enough to ask at every launch.
 bool hasCollectedLogs();
-/// What has been collected since the last call, launches in the order in which they ended.
+/// What has been collected since the last call, in the order in which the launches completed.
 std::vector<CollectedLog> takeCollectedLogs();
-/// Called on a thread of the driver's whenever something has been collected; must return at once and call neither the
-/// driver nor anything that waits for another thread.
+/// `listener` is called on a driver thread whenever something has been collected. It must return at once and call
+/// neither the driver nor anything that waits for another thread.
 void setLogListener(void (*listener)());
 
 class CudaLogs {
 public:
   explicit CudaLogs(CudaDevice &device) : device(device) {}
 
-  /// A log that is looked at by `poll`, for a kernel that asserts but does not print: its address on the device.
+  /// A log that `poll` checks, for a kernel that asserts but does not print; returns its address on the device.
   ErrorOr<cuda::Address> watch(std::shared_ptr<const artifact::Metadata> metadata);
-  /// Looks at it for the last time; its memory is used again.
+  /// Checks the log for the last time; its memory is reused.
   void unwatch(cuda::Address address);
-  /// Collects what watched logs show.
+  /// Collects the reports in watched logs.
   void poll() {
     if (watchedCount.load(std::memory_order_relaxed))
       pollWatched();
@@ -54,17 +54,17 @@ public:
     cuda::Address address;
     std::shared_ptr<const artifact::Metadata> metadata;
     Grid grid;
-    bool repeats; ///< part of a graph: collected each time the graph runs, and never given back
+    bool repeats; ///< part of a graph: collected each time the graph runs, and never freed
   };
-  /// Where too many launches that print are under way, waits for those in `stream`.
+  /// If too many printing launches are in flight, waits for those in `stream`.
   ErrorOr<Ticket *> begin(std::shared_ptr<const artifact::Metadata> metadata, Grid grid, bool repeats,
                           cuda::Stream stream);
-  /// Collects behind everything in `stream`.
+  /// Collects the log after everything queued in `stream`.
   Status collectBehind(Ticket *ticket, cuda::Stream stream);
-  /// For a launch that did not happen.
+  /// Frees the ticket of a launch that did not happen.
   void cancel(Ticket *ticket);
 
-  /// Collects whatever is outstanding, when nothing will run any more.
+  /// Collects everything outstanding, when nothing will run any more.
   void collectAll();
 
 private:
@@ -88,7 +88,7 @@ private:
   std::vector<Watched> watched;
   std::atomic<unsigned> watchedCount{0};
   std::vector<Ticket *> outstanding;
-  size_t repeating = 0; ///< of the outstanding ones
+  size_t repeating = 0; ///< outstanding tickets that repeat
 };
 
 } // namespace kiln::device

@@ -58,7 +58,7 @@ Status CudaTensorMaps::read(const TensorMapSpec &map, const char *parameters, In
   const unsigned rank = map.rank(), bytes = artifact::getBytes(map.element);
   const artifact::ArgumentSpec &array = arguments[map.base];
   std::memcpy(&inputs.base, parameters + array.offset, sizeof inputs.base);
-  // Nobody has elements at address 0.
+  // A null base means an array without elements.
   bool isEmpty = inputs.base == 0;
   for (unsigned i = 0; i < rank; ++i) {
     const TensorMapSpec::Number &number = map.shape[rank - 1 - i];
@@ -71,8 +71,8 @@ Status CudaTensorMaps::read(const TensorMapSpec &map, const char *parameters, In
     inputs.sizes[i] = uint64_t(size);
   }
   if (isEmpty) {
-    // The driver knows no empty arrays. One element stands for it, at an address of ours: it reads as what is outside
-    // of any array does, and what is written there nobody reads.
+    // The driver rejects empty arrays. A single element at an address of ours stands for it: it reads like the outside
+    // of any array, and nobody reads what is written there.
     inputs.base = nothing + (array.written    ? CudaDevice::emptySink
                              : map.nanPadding ? CudaDevice::emptyNan
                                               : CudaDevice::emptyZeros);
@@ -137,7 +137,7 @@ static cuda::TensorMapType typeOf(ElementType element) {
 }
 
 Status CudaTensorMaps::encode(const TensorMapSpec &map, const Inputs &inputs, unsigned char *bytes) const {
-  // The driver asks whose memory it is: a thread that has launched nothing yet has no context.
+  // The driver checks whose memory it is, and a thread that has launched nothing yet has no context.
   CudaDevice::Scope scope(device);
   const unsigned rank = map.rank();
   uint32_t box[5], steps[5];
@@ -149,7 +149,7 @@ Status CudaTensorMaps::encode(const TensorMapSpec &map, const Inputs &inputs, un
                  : map.swizzle == 64 ? cuda::TensorMapSwizzle::Bytes64
                  : map.swizzle == 32 ? cuda::TensorMapSwizzle::Bytes32
                                      : cuda::TensorMapSwizzle::None;
-  // A miss brings the line behind as well where rows are long enough to need it.
+  // If rows are long enough to use it, a miss also fetches the following line.
   auto promotion = map.box.back() * artifact::getBytes(map.element) >= 128 ? cuda::TensorMapPromotion::Bytes256
                                                                            : cuda::TensorMapPromotion::Bytes128;
   cuda::Result result = device.getDriver().tensorMapEncodeTiled(
@@ -201,7 +201,7 @@ Status CudaTensorMaps::fill(char *parameters) {
     std::lock_guard<std::mutex> lock(mutex);
     Entry *entry = &place(i, inputs);
     if (entry->map != i || !(entry->inputs == inputs)) {
-      // Arrays that take turns, such as the weights of layers, are to keep their places.
+      // Grow rather than overwrite, so that arrays that alternate, such as the weights of layers, keep their entries.
       while (entry->map != ~0u && entries.size() < mostEntries) {
         grow();
         entry = &place(i, inputs);

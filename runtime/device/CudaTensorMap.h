@@ -1,5 +1,5 @@
-// Tensor maps of a kernel: 128 bytes each that tell the copy engine how an array lies in memory. The driver encodes
-// them from the arguments of a launch, and what it encoded is kept for the next launch with the same ones.
+// A kernel's tensor maps: 128 bytes each that tell the copy engine how an array lies in memory. The driver encodes them
+// from a launch's arguments; encoded maps are kept for later launches with the same arguments.
 #pragma once
 #include "runtime/device/CudaDevice.h"
 #include <array>
@@ -8,18 +8,18 @@ namespace kiln::device {
 
 class CudaTensorMaps {
 public:
-  /// What the metadata asks for; an error where the driver encodes no maps.
+  /// Creates the maps that the metadata asks for; an error if the driver cannot encode maps.
   static ErrorOr<std::unique_ptr<CudaTensorMaps>> create(CudaDevice &device, const artifact::Metadata &metadata);
 
-  /// The places of the maps among the parameters, where those are others than the metadata's.
+  /// Sets the offsets of the maps among the parameters, where they differ from the metadata's.
   void placeAt(const std::vector<size_t> &offsets);
 
-  /// Writes every map to its place among `parameters`, which start with the packed arguments. What the driver cannot
-  /// encode is an error that names the argument. Safe from several threads; allocates nothing for maps made before.
+  /// Writes every map to its place in `parameters`, which start with the packed arguments. An array that the driver
+  /// cannot encode gives an error that names the argument. Thread-safe; allocates nothing for maps encoded before.
   Status fill(char *parameters);
 
 private:
-  /// All that a map depends on and the metadata does not fix. Innermost dimension first.
+  /// Everything that a map depends on and the metadata does not fix. Innermost dimension first.
   struct Inputs {
     uint64_t base = 0;
     std::array<uint64_t, 5> sizes{};
@@ -31,7 +31,7 @@ private:
   struct alignas(artifact::kTensorMapAlign) Entry {
     unsigned char bytes[artifact::kTensorMapBytes];
     Inputs inputs;
-    unsigned map = ~0u; ///< which of the kernel's; none: an unused entry
+    unsigned map = ~0u; ///< the number of the kernel's map; ~0: an unused entry
   };
 
   CudaTensorMaps(CudaDevice &device, const artifact::Metadata &metadata);
@@ -46,8 +46,8 @@ private:
   cuda::Address nothing = 0;
   std::vector<artifact::ArgumentSpec> arguments;
   std::vector<artifact::TensorMapSpec> maps;
-  std::mutex mutex;           ///< of what follows
-  std::vector<Entry> entries; ///< each at the place of its hash
+  std::mutex mutex;           ///< guards `entries`
+  std::vector<Entry> entries; ///< a hash table
 };
 
 } // namespace kiln::device

@@ -1,5 +1,5 @@
-// The device library on the host. Functions of one number are computed in long double and rounded once more, so that
-// fp32 results are right to an ulp and those of fp64 nearly so; arithmetic with a direction sets the rounding mode.
+// The device library on the host. Functions of one number are computed in long double and then rounded again, so that
+// fp32 results are accurate to an ulp and fp64 results nearly so; arithmetic with a direction sets the rounding mode.
 #include "runtime/device/HostLibrary.h"
 #include <cfenv>
 #include <climits>
@@ -16,7 +16,7 @@ static constexpr Wide kNaN = std::numeric_limits<Wide>::quiet_NaN();
 
 //===-- Functions of one number ----------------------------------------------------------------------------------===//
 
-/// sin(pi x): the remainder is exact, and within a quarter turn so is the product's place.
+/// sin(pi x): the remainder is exact, and reflection reduces it to a quarter turn at most.
 static Wide sinPi(Wide x) {
   Wide turn = std::remainder(x, 2.0L);
   if (turn > 0.5L)
@@ -28,7 +28,7 @@ static Wide sinPi(Wide x) {
 
 static Wide cosPi(Wide x) { return std::sin(kPi * (0.5L - std::fabs(std::remainder(x, 2.0L)))); }
 
-/// Modified Bessel functions of the first kind, by their series, whose terms are all of one sign.
+/// Modified Bessel functions of the first kind, by their series, whose terms all have one sign.
 static Wide besselI(int order, Wide x) {
   Wide size = std::fabs(x), quarter = size * size / 4;
   if (std::isnan(x))
@@ -68,7 +68,7 @@ static Wide erfInverse(Wide y) {
   Wide size = std::fabs(y);
   if (size > 0.5L)
     return std::copysign(erfcInverse(1 - size), size > 1 ? 1 : y);
-  // Near 0 the inverse of erfc has lost the digits.
+  // Near 0 the inverse of erfc has lost precision.
   Wide x = y * std::sqrt(kPi) / 2;
   for (int step = 0; step < 60 && x != 0; ++step) {
     Wide off = (std::erf(x) - y) / (2 / std::sqrt(kPi) * std::exp(-x * x));
@@ -80,7 +80,7 @@ static Wide erfInverse(Wide y) {
   return x;
 }
 
-/// exp(x²) erfc(x); where erfc underflows, by the expansion for large x.
+/// exp(x²) erfc(x); for large x, where erfc underflows, by the asymptotic expansion.
 static Wide erfcScaled(Wide x) {
   if (x < 50)
     return std::exp(x * x) * std::erfc(x);
@@ -91,12 +91,12 @@ static Wide erfcScaled(Wide x) {
 }
 
 static Wide logGamma(Wide x) {
-  int sign; // the plain function leaves it in a variable of the process
+  int sign; // the plain function would store it in a global variable
   return lgammal_r(x, &sign);
 }
 
 static Wide gammaOf(Wide x) {
-  // The pole at 0 has a sign; at the other poles there is none.
+  // The pole at 0 has a signed limit; the other poles have none.
   return x < 0 && x == std::floor(x) ? kNaN : std::tgamma(x);
 }
 
@@ -126,7 +126,7 @@ template <typename T> static int32_t exponentOf(T x) {
   return x == 0 || std::isnan(x) ? INT32_MIN : int32_t(std::ilogb(x));
 }
 
-/// The upper half of a reciprocal.
+/// The upper 32 bits of a reciprocal.
 static double reciprocalUpper(double x) {
   double result = 1 / x;
   uint64_t bits;
@@ -138,7 +138,7 @@ static double reciprocalUpper(double x) {
 
 //===-- Functions of several -------------------------------------------------------------------------------------===//
 
-/// The length of a vector: infinite if any part is, whatever the others are.
+/// The length of a vector: infinite if any component is, whatever the others are.
 template <typename... Parts> static Wide lengthOf(Parts... parts) {
   if ((std::isinf(parts) || ...))
     return kInfinity;
@@ -162,7 +162,7 @@ struct Rounding {
   ~Rounding() { std::fesetround(before); }
 };
 
-// Operands and result are volatile: the operation stands between the two changes of the mode.
+// Operands and result are volatile, so that the operation stays between the two changes of the rounding mode.
 template <typename T, int mode, T (*operation)(volatile T &, volatile T &, volatile T &)> struct Directed {
   static T one(T x) { return run(x, 0, 0); }
   static T two(T x, T y) { return run(x, y, 0); }
@@ -276,7 +276,7 @@ const std::vector<std::pair<const char *, void *>> &kiln::device::getHostLibrary
   return table;
 }
 
-// Under the same names for the linker: an exported object of the CPU target refers to them.
+// The same names as linker symbols: an exported object of the CPU target refers to them.
 [[gnu::used, gnu::noinline]] static void nameForLinker() {
 #define KILN_NAME(SYMBOL, FUNCTION)                                                                                    \
   asm volatile(".globl " SYMBOL "\n.type " SYMBOL ", @function\n.set " SYMBOL ", %c0" ::"i"(&FUNCTION));

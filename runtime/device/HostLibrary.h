@@ -1,4 +1,4 @@
-// The functions of runtime/artifact/HostLibrary.h, for the loader of the CPU target.
+// The functions listed in runtime/artifact/HostLibrary.h, for the loader of the CPU target.
 #pragma once
 #include "runtime/artifact/HostLibrary.h"
 #include <utility>
@@ -6,7 +6,7 @@
 
 namespace kiln::device {
 
-/// Each function that compiled code may call, by its name.
+/// Each function that compiled code may call, with its name.
 const std::vector<std::pair<const char *, void *>> &getHostLibrary();
 
 } // namespace kiln::device

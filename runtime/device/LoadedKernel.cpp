@@ -1,4 +1,4 @@
-// What loaded kernels of all devices have: apart from the devices, so that it needs none of them.
+// What loaded kernels of all devices share; in a file of its own so that it depends on no device.
 #include "runtime/device/Device.h"
 #include <chrono>
 

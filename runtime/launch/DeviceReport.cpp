@@ -1,4 +1,4 @@
-// From records to tiles.
+// Assembles records into tiles.
 #include "runtime/launch/DeviceReport.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -25,7 +25,7 @@ DeviceReport::DeviceReport(const device::CollectedLog &log)
   failure = first;
 }
 
-/// The bytes of one operand's tile, as the print hook takes them; false if an element is missing.
+/// Assembles the bytes of one operand's tile, as the print hook takes them; false if an element is missing.
 static bool assemble(const Site::Operand &operand, llvm::ArrayRef<Record> records, std::vector<char> &bytes) {
   unsigned each = operand.pointer ? 8 : artifact::getBytes(operand.type);
   uint64_t count = 1;

@@ -1,6 +1,5 @@
-// What a GPU's log means: text as the CPU target prints it, and the failure as a monitor describes it. One formatter
-// for all targets: the records are put together into tiles and go through the same hooks that compiled code of the CPU
-// calls.
+// Interprets a GPU's log: text as the CPU target prints it, and the failure as a monitor describes it. There is one
+// formatter for all targets: the records are assembled into tiles and passed to the hooks that compiled CPU code calls.
 #pragma once
 #include "runtime/device/CudaLog.h"
 #include "runtime/launch/Monitor.h"
@@ -11,7 +10,7 @@ class DeviceReport {
 public:
   explicit DeviceReport(const device::CollectedLog &log);
 
-  /// Printed lines, in program order.
+  /// The printed lines, in program order.
   std::string takeOutput() { return std::move(output); }
   const std::optional<Failure> &getFailure() const { return failure; }
   const Monitor &getMonitor() const { return monitor; }

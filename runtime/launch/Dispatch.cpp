@@ -12,7 +12,7 @@ using namespace kiln;
 using namespace kiln::launch;
 using Kind = Specialization::Kind;
 
-/// Keys whose variant is remembered; calls of a program make far fewer.
+/// The most keys whose variant is remembered; a program's calls have far fewer.
 static constexpr unsigned mostKnown = 4096;
 
 //===-- Facts ----------------------------------------------------------------------------------------------------===//
@@ -47,12 +47,12 @@ std::string kiln::launch::spell(const Specialization &item) {
 }
 
 static bool isSameConstant(const Specialization &a, const Specialization &b) {
-  // Floats by their bits, as in keys.
+  // Floats are compared by their bits, as in keys.
   return a.kind == b.kind && a.integer == b.integer && a.text == b.text &&
          std::memcmp(&a.number, &b.number, sizeof a.number) == 0;
 }
 
-/// Whether every value of integer type `narrow` is one of `wide`.
+/// True if integer type `wide` holds every value of `narrow`.
 static bool holds(ElementType wide, ElementType narrow) {
   if (wide == narrow)
     return true;
@@ -77,7 +77,7 @@ std::string kiln::launch::findMisfit(const Specialization &code, const Specializ
         return "item " + std::to_string(i) + ": " + problem;
     return "";
   }
-  // A launch makes the integer 1 a constant: for code that takes any, it is one.
+  // A launch makes the integer 1 a constant, but code for any integer accepts it too.
   bool isOne = found.kind == Kind::Integer && found.integer == 1 && code.kind == Kind::Scalar &&
                artifact::isInteger(code.element) && code.element != ElementType::I1;
   if (!isOne && (found.kind != code.kind ||
@@ -104,7 +104,7 @@ unsigned kiln::launch::countFacts(const Specialization &code) {
   if (code.isConstant())
     return 16;
   unsigned facts = code.divisible ? 3 : code.divisor == 8 ? 2 : code.divisor == 4 ? 1 : 0;
-  // Of integers, the narrower type; no wider one states as much by a divisor.
+  // Prefer narrower integers: this outweighs any divisor that a wider one states.
   if (code.kind == Kind::Scalar)
     facts += 4 * (4 - unsigned(llvm::Log2_32(artifact::getBytes(code.element))));
   return facts + code.wholeRows;

@@ -1,4 +1,4 @@
-// Hooks of a launch, and what they have to say.
+// The hooks of a launch, and the messages about what they observe.
 #include "runtime/launch/Monitor.h"
 #include "runtime/device/CpuKernel.h"
 #include "llvm/Support/Format.h"
@@ -11,7 +11,7 @@ using namespace kiln;
 using namespace kiln::launch;
 using artifact::Site;
 
-// Enough for any output a person reads; a launch that prints more loses the rest, and says so.
+// More than any person reads; a launch that prints more loses the rest and says so.
 static constexpr size_t maxOutputBytes = size_t(64) << 20;
 
 Monitor::Monitor(const artifact::Metadata &metadata, device::Grid grid, std::vector<BufferExtent> buffers)
@@ -69,11 +69,11 @@ std::string Monitor::describeSource(int32_t site) const {
 
 //===-- Printing -------------------------------------------------------------------------------------------------===//
 
-/// The shortest text that reads back as this value of its own type.
+/// The shortest text that parses to this value in its own type.
 static std::string getDigits(artifact::ElementType type, double value) {
   char text[64];
   bool narrow = artifact::getBytes(type) < 4 && std::isfinite(value);
-  // Nine digits name any float32, and the values of the narrower types are among them.
+  // Nine digits identify any float32, and all values of narrower types are float32 values.
   for (int digits = 1; narrow && digits < 9; ++digits) {
     snprintf(text, sizeof text, "%.*g", digits, value);
     double candidate = std::strtod(text, nullptr);
@@ -120,7 +120,7 @@ void Monitor::print(const KilnLaunch *launch, int32_t site, int64_t program, con
   std::string text;
   llvm::raw_string_ostream stream(text);
   std::string prefix = "pid " + self.describeProgram(program);
-  // The prefix the user wrote may or may not end in a colon or a space of its own.
+  // The user's prefix may or may not end in a colon or a space.
   llvm::StringRef label = llvm::StringRef(what.message).rtrim(" :");
   if (what.operands.empty())
     stream << prefix << " " << what.message << "\n";
@@ -218,7 +218,7 @@ void Monitor::access(const KilnLaunch *launch, int32_t site, int64_t program, in
   device::abandonInstance(launch);
 }
 
-/// Of an access to memory.
+/// The verb for an access to memory.
 static const char *getVerb(KilnAccess kind) {
   constexpr const char *verbs[] = {"load", "store", "atomic"};
   return verbs[unsigned(kind)];
@@ -227,7 +227,7 @@ static const char *getVerb(KilnAccess kind) {
 static std::string withBytes(uint64_t bytes) { return std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes"); }
 
 std::string Monitor::describeBuffers(uintptr_t address, int32_t bytes) const {
-  // The nearest buffer, and by how much the access misses it.
+  // Find the nearest buffer, and by how much the access misses it.
   const BufferExtent *nearest = nullptr;
   uint64_t distance = UINT64_MAX;
   bool after = false;
@@ -248,7 +248,7 @@ std::string Monitor::describeBuffers(uintptr_t address, int32_t bytes) const {
                                     nearest->end, withBytes(nearest->end - nearest->begin));
   if (distance == 0)
     return "the buffer is " + range;
-  // Counted to the far end of the access: what must be cut off to be inside.
+  // Counted to the far end of the access, i.e. how much has to be cut off.
   return llvm::formatv("the nearest buffer is {0}: the access goes {1} {2} it", range, withBytes(distance),
                        after ? "past the end of" : "before the start of");
 }

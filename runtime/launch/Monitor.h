@@ -1,8 +1,8 @@
-// What one launch observes through the hooks: printed text, a failed assertion, an access outside every buffer, two
-// instances that race. Made only for kernels that have sites; the others run with no monitor at all.
+// What one launch observes through the hooks: printed text, a failed assertion, an access outside every buffer, a race
+// between two instances. Created only for kernels that have sites; others run without a monitor.
 //
-// The first failure wins by program id, not by time, so the same launch reports the same failure on any number of
-// threads. Printed lines come out in program order for the same reason. Races are looked for with the instances run one
+// The first failure is determined by program id, not by time, so the same launch reports the same failure on any number
+// of threads. For the same reason printed lines come out in program order. To look for races, the instances run one
 // after the other.
 #pragma once
 #include "runtime/device/Device.h"
@@ -27,11 +27,11 @@ struct Failure {
   int32_t site = 0;
   int64_t program = 0;
   int64_t element = 0;   ///< linear coordinate in the site's tile
-  uintptr_t address = 0; ///< not of an assertion
+  uintptr_t address = 0; ///< not for assertions
   int32_t bytes = 0;
   KilnAccess access = KILN_ACCESS_LOAD;
-  std::optional<NotedAccess> other; ///< of a race: the earlier access
-  int64_t otherElement = 0;         ///< of two elements of one store: the earlier
+  std::optional<NotedAccess> other; ///< for races: the earlier access
+  int64_t otherElement = 0;         ///< for two elements of one store: the earlier one
 };
 
 class Monitor {
@@ -48,14 +48,14 @@ public:
 
   const std::optional<Failure> &getFailure() const { return failure; }
 
-  /// What happened, without where: the assertion's text, or the access and its address.
+  /// What happened, without the place: the assertion's text, or the access and its address.
   std::string getMessage(const Failure &failure) const;
-  /// The buffer concerned, and by how much the access misses it; empty for an assertion.
+  /// The buffer concerned, and by how much the access misses it; empty for assertions.
   std::string getDetail(const Failure &failure) const;
-  /// Everything in one line: source position, message, program, coordinate, buffer, the other side of a race.
+  /// Everything in one line: source position, message, program, coordinate, buffer, the other access of a race.
   std::string describe(const Failure &failure) const;
 
-  /// What the instances printed, in program order.
+  /// The text that the instances printed, in program order.
   std::string takeOutput();
 
 private:
@@ -64,8 +64,8 @@ private:
   static void access(const KilnLaunch *, int32_t site, int64_t program, int64_t element, const void *address,
                      int32_t bytes, int32_t kind);
 
-  /// Keeps the failure if it is the first by program id. Has nothing to destroy when it returns, so that the hook may
-  /// jump away.
+  /// Keeps the failure if its program id is the lowest so far. Leaves nothing to destroy when it returns, so that the
+  /// hook may jump away.
   void record(const Failure &candidate);
   std::string describeProgram(int64_t program) const;
   std::string describeElement(int32_t site, int64_t element) const;
@@ -76,7 +76,7 @@ private:
   device::Grid grid;
   std::vector<BufferExtent> buffers;
   std::optional<RaceDetector> races;
-  std::unordered_map<int32_t, std::unordered_map<uintptr_t, int64_t>> stored; ///< by site of the store that goes on
+  std::unordered_map<int32_t, std::unordered_map<uintptr_t, int64_t>> stored; ///< by site of the store in progress
   std::mutex mutex;
   std::optional<Failure> failure;
   std::map<int64_t, std::string> output; ///< by program

@@ -12,7 +12,7 @@ static bool conflicts(KilnAccess a, KilnAccess b) {
 
 std::optional<NotedAccess> RaceDetector::noteGranule(const NotedAccess &access, uintptr_t granule, uint8_t mask) {
   llvm::SmallVector<Record, 2> &records = shadow[granule];
-  uint8_t once = 0, twice = 0; // bytes that one, two other programs touched in this way already
+  uint8_t once = 0, twice = 0; // bytes that one or two other programs have accessed in this way already
   Record *own = nullptr;
   for (Record &record : records) {
     if (record.access.program == access.program) {

@@ -1,9 +1,9 @@
-// Finds two program instances that touch one byte, one of them writing, not both with an atomic.
+// Finds two program instances that access the same byte, at least one of them writing, and not both atomically.
 //
 // Shadow memory is a hash map from 8-byte granules to short lists of (program, kind, bytes). A list stays short because
-// only accesses that could still prove a race are kept: two different programs per byte and kind suffice, since a third
-// can only repeat what one of them shows. For one thread at a time: the monitor runs such launches sequentially, which
-// makes the report deterministic.
+// it keeps only accesses that could still prove a race: two different programs per byte and kind suffice, since a third
+// can only repeat what one of them shows. Not thread-safe: the monitor runs such launches sequentially, which makes the
+// report deterministic.
 #pragma once
 #include "runtime/launch/Abi.h"
 #include "llvm/ADT/SmallVector.h"
@@ -21,13 +21,13 @@ struct NotedAccess {
 
 class RaceDetector {
 public:
-  /// Notes an access; returns an earlier one that it races with.
+  /// Records an access; returns an earlier one that it races with.
   std::optional<NotedAccess> note(const NotedAccess &access, uintptr_t address, uint32_t bytes);
 
 private:
   struct Record {
     NotedAccess access;
-    uint8_t mask; ///< bytes of the granule
+    uint8_t mask; ///< the granule's bytes that are accessed
   };
   std::optional<NotedAccess> noteGranule(const NotedAccess &access, uintptr_t granule, uint8_t mask);
 

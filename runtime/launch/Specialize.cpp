@@ -1,4 +1,4 @@
-// Encoding of calls, and decoding of keys.
+// Encodes calls, and decodes keys.
 #include "runtime/launch/Specialize.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -11,7 +11,7 @@ using namespace kiln::launch;
 using artifact::ArgumentSpec;
 using Kind = Specialization::Kind;
 
-// Of scalars, pointers and descriptors; of descriptors; of scalars.
+// Flags in a key: of scalars, pointers and descriptors; of descriptors; of descriptors; of scalars.
 static constexpr char divisibleFlag = DivisorRule::divisible, nanFlag = 2, rowsFlag = 4, by8Flag = DivisorRule::by8Flag,
                       by4Flag = DivisorRule::by4Flag;
 
@@ -73,7 +73,7 @@ void CallEncoder::dropDescribed() {
   dropped.clear();
 }
 
-/// The values an integer type holds, as what they must lie between.
+/// True if the integer type holds the value.
 static bool fits(ElementType type, int64_t value) {
   if (type == ElementType::I1)
     return value == 0 || value == 1;
@@ -206,7 +206,7 @@ void CallEncoder::addConstantString(llvm::StringRef value) { addText(key, Kind::
 
 void CallEncoder::addConstantFloat(double value) {
   key.push_back(char(Kind::Float));
-  addKeyBytes(&value, sizeof value); // by bits: 0.0 and -0.0 are different constants, a nan equals itself
+  addKeyBytes(&value, sizeof value); // by bits: 0.0 and -0.0 are different constants, and a nan equals itself
 }
 
 void CallEncoder::addConstantObject(int64_t id) {
@@ -323,7 +323,7 @@ std::vector<Specialization> kiln::launch::decodeKey(llvm::StringRef key) {
 }
 
 static void encode(CallEncoder &encoder, const Specialization &item) {
-  // Values that show the facts the specialisation states, fed through the same rules as a call's.
+  // Values with exactly the facts that the specialisation states, encoded by the same rules as a call's.
   ParameterRule rule;
   rule.annotation = item.element;
   rule.isStride = item.divisor > 1;
@@ -439,7 +439,7 @@ static Status unreadable(llvm::StringRef text) {
                                        text));
 }
 
-/// Splits at the commas outside any bracket or quote.
+/// Splits at commas outside any bracket or quote.
 static llvm::SmallVector<llvm::StringRef> splitItems(llvm::StringRef text) {
   llvm::SmallVector<llvm::StringRef> items;
   int depth = 0;
@@ -465,7 +465,7 @@ static llvm::SmallVector<llvm::StringRef> splitItems(llvm::StringRef text) {
   return items;
 }
 
-/// Takes the name off an item such as "rows=i32:16"; empty if it has none.
+/// Strips the name from an item such as "rows=i32:16" and returns it; empty if there is none.
 static llvm::StringRef takeField(llvm::StringRef &item) {
   size_t letters = 0;
   while (letters < item.size() && (isalnum(static_cast<unsigned char>(item[letters])) || item[letters] == '_'))
@@ -523,7 +523,7 @@ ErrorOr<Specialization> kiln::launch::parseSpecialization(llvm::StringRef text) 
         return inner;
       result.items.push_back(std::move(*inner));
     }
-    // All items have names, or none.
+    // Either all items have names, or none.
     if (named && named != result.items.size())
       return unreadable(whole);
     if (!named)

@@ -1,24 +1,24 @@
-// Specialisation: which facts about a call's arguments the compiled code may depend on. This is the only place that
-// knows the rules; launching, ahead-of-time compilation and export all come here.
+// Specialisation: the facts about a call's arguments that compiled code may depend on. The rules are only here;
+// launching, ahead-of-time compilation and export all use them.
 //
-// A call is encoded in one pass over its arguments into two strings of bytes:
-//   key    what the code depends on, self-describing: `decodeKey` gives the specialisations back
-//   block  the packed values the code reads, laid out as artifact::layoutArguments lays them out
+// One pass over a call's arguments encodes the call in two strings of bytes:
+//   key    what the code depends on, self-describing: `decodeKey` returns the specialisations
+//   block  the packed values that the code reads, laid out as artifact::layoutArguments lays them out
 //
 // The rules, for a parameter that is not constexpr:
 //   None                       becomes a constant
 //   bool                       i1
 //   int                        the first of i32, i64, u64 that holds it; 1 becomes a constant (unless
-//                              do_not_specialize); divisibility by 16 is noted (unless do_not_specialize or
-//                              do_not_specialize_on_alignment), that of a descriptor's stride by 8 and 4 as well:
-//                              16 bytes of narrower types
+//                              do_not_specialize); divisibility by 16 is recorded (unless do_not_specialize or
+//                              do_not_specialize_on_alignment), and for strides of descriptors by 8 and 4 as well,
+//                              which is 16 bytes of narrower types
 //   float                      fp32
-//   array                      pointer to its element type; divisibility of the address by 16 is noted as for int
-//   annotated with a type      that type, whatever the value: an int is not made constant
-//   tuple                      item by item, and the names of its fields if it has any; of a struct its class, and the
-//                              fields that are constexpr as constants
-//   descriptor                 by element type, block shape and padding; its base like an array; whether rows are a
-//                              multiple of 16 bytes is noted likewise (all of its strides are)
+//   array                      pointer to its element type; divisibility of the address by 16 is recorded as for int
+//   annotated with a type      that type, whatever the value: an int does not become a constant
+//   tuple                      item by item, with the names of its fields if it has any; for a struct also its class,
+//                              and the fields that are constexpr as constants
+//   descriptor                 by element type, block shape and padding; its base like an array; likewise whether rows
+//                              are a multiple of 16 bytes (all of its strides are)
 #pragma once
 #include "runtime/artifact/Artifact.h"
 #include "llvm/ADT/SmallVector.h"
@@ -29,27 +29,28 @@ namespace kiln::launch {
 
 using artifact::ElementType;
 
-/// What the kernel's author said about one parameter.
+/// What the kernel's author declared for one parameter.
 struct ParameterRule {
   std::string name;
   bool isConstexpr = false;
   bool specialize = true;                   ///< not named in do_not_specialize
   bool specializeAlignment = true;          ///< not named in do_not_specialize_on_alignment
-  bool isStride = false;                    ///< stands as a stride where the kernel makes descriptors
-  llvm::ArrayRef<std::string> strideFields; ///< fields of a tuple that do
-  std::optional<ElementType> annotation;    ///< of a scalar annotated with a type
+  bool isStride = false;                    ///< used as a stride where the kernel makes descriptors
+  llvm::ArrayRef<std::string> strideFields; ///< fields of a tuple that are used so
+  std::optional<ElementType> annotation;    ///< the type that a scalar is annotated with
 };
 
-/// Which divisors of an integer the code may know.
+/// Which divisors of an integer the code may depend on.
 class DivisorRule {
 public:
   DivisorRule() = default;
-  /// `describes`: it may become a stride of a descriptor. 0 is none then: what repeats a row is no array.
+  /// `describes`: the integer may become a stride of a descriptor. Then 0 counts as no stride: repeated rows are no
+  /// array.
   DivisorRule(const ParameterRule &rule, bool describes)
       : by16(rule.specialize && rule.specializeAlignment), by4(by16 && (rule.isStride || describes)),
         notOfZero(describes) {}
 
-  /// What a key says of the value: the same for two values that one code is for.
+  /// What a key says of the value: equal for values that share code.
   char tell(uint64_t value) const {
     if (!by16 || (notOfZero && value == 0))
       return 0;
@@ -73,7 +74,7 @@ struct Specialization {
     BigInteger,
     Float,
     String,
-    Object, // constants
+    Object, // constants up to here
     Scalar,
     Pointer,
     Descriptor,
@@ -81,13 +82,13 @@ struct Specialization {
   };
   Kind kind = Kind::None;
   bool divisible = false;                 ///< Scalar, Pointer, Descriptor: by 16
-  uint8_t divisor = 1;                    ///< Scalar that is not: 8, 4 or 1
+  uint8_t divisor = 1;                    ///< Scalar that is not divisible by 16: 8, 4 or 1
   bool wholeRows = false;                 ///< Descriptor: 16 divides the bytes of a row
   bool nanPadding = false;                ///< Descriptor
   ElementType element = ElementType::I32; ///< Scalar, Pointer, Descriptor
-  int64_t integer = 0; ///< Bool, Integer, Object (the id the caller chose), Tuple (that of its class, 0 for none)
+  int64_t integer = 0; ///< Bool, Integer, Object (the id that the caller chose), Tuple (its class's id, 0 for none)
   double number = 0;   ///< Float
-  std::string text;    ///< String, BigInteger (hexadecimal), Tuple (names of fields, with commas)
+  std::string text;    ///< String, BigInteger (hexadecimal), Tuple (names of fields, separated by commas)
   llvm::SmallVector<int64_t, 4> block; ///< Descriptor
   std::vector<Specialization> items;   ///< Tuple
 
@@ -96,27 +97,27 @@ struct Specialization {
   std::string getType() const;
 };
 
-/// Encodes one call. Reused between calls: it keeps its memory.
+/// Encodes one call at a time. Reuse it between calls: it keeps its memory.
 class CallEncoder {
 public:
   void clear();
-  /// As after arguments that took so many bytes of the block, for one argument in its place.
+  /// Starts as if previous arguments had taken `bytes` of the block, to encode a single argument in its place.
   void startAt(size_t bytes);
-  /// Bytes of the block that arguments have taken so far.
+  /// The bytes of the block that arguments have taken so far.
   size_t getUsed() const { return used; }
 
-  // Values of a parameter that is not constexpr. Integers that do not fit an annotation are refused.
+  // Values of a parameter that is not constexpr. Integers that do not fit the annotation are refused.
   void addNone();
   Status addBool(const ParameterRule &rule, bool value);
   Status addInteger(const ParameterRule &rule, int64_t value);
-  /// As `addInteger`, of a parameter without annotation.
+  /// As `addInteger`, for a parameter without annotation.
   void addPlainInteger(const ParameterRule &rule, int64_t value);
   Status addUnsigned(const ParameterRule &rule, uint64_t value); ///< above the range of int64
   Status addFloat(const ParameterRule &rule, double value);
   void addPointer(const ParameterRule &rule, ElementType element, const void *address);
   void addDescriptor(const ParameterRule &rule, ElementType element, const void *base, llvm::ArrayRef<int64_t> block,
                      bool nanPadding, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> strides);
-  /// The items follow. `fields`: names, with commas. `classId`: what the caller calls the class of a struct, 0 for
+  /// The items follow. `fields`: names, separated by commas. `classId`: the caller's id for a struct's class, 0 for
   /// none.
   void beginTuple(size_t items, llvm::StringRef fields = {}, int64_t classId = 0);
 
@@ -128,16 +129,16 @@ public:
   void addConstantString(llvm::StringRef value);
   void addConstantObject(int64_t id);
 
-  /// Whether pointers may become descriptors, so that any integer added from now on may be a stride. 0 is none: what
-  /// repeats a row is no array.
+  /// Says whether pointers may become descriptors, so that any integer added from now on may be a stride. Then 0 counts
+  /// as no stride: repeated rows are no array.
   void setDescribes(bool whether) { describes = whether; }
-  /// Takes back what the key says of integers for that alone.
+  /// Removes what the key says of integers for that reason alone.
   void dropDescribed();
 
-  /// Every integer added so far that is no constant, and every extent and stride, is from 0 to artifact::kMostCount.
+  /// True if every non-constant integer added so far, and every extent and stride, is from 0 to artifact::kMostCount.
   bool isBounded() const { return bounded; }
 
-  /// Drops what was added to the key since it had so many bytes: constants alone.
+  /// Drops everything that was added to the key after its first `bytes` bytes; must be constants only.
   void truncateKey(size_t bytes) { key.truncate(bytes); }
 
   llvm::StringRef getKey() const { return {key.data(), key.size()}; }
@@ -146,7 +147,7 @@ public:
   size_t getBlockBytes() const { return (used + 7) / 8 * 8; }
 
 private:
-  void *reserve(unsigned bytes); ///< room for one argument at natural alignment
+  void *reserve(unsigned bytes); ///< space for one argument at natural alignment
   void addKeyBytes(const void *data, size_t size);
   void addKeyInteger(int64_t value);
   void addScalarKey(ElementType element, char divisibility = 0);
@@ -154,20 +155,20 @@ private:
 
   llvm::SmallVector<char, 256> key;
   llvm::SmallVector<uint64_t, 64> block;
-  llvm::SmallVector<std::pair<size_t, char>, 8> dropped; ///< places of divisors in the key, and those to be there then
+  llvm::SmallVector<std::pair<size_t, char>, 8> dropped; ///< for dropDescribed: places in the key, new contents
   size_t used = 0;
   bool bounded = true, describes = false;
 };
 
-/// What every target asks of a tensor descriptor, which is what the copy engines of GPUs do: so that a program that
-/// runs on one runs on all.
+/// Checks what every target asks of a tensor descriptor. These are the limits of the GPUs' copy engines, so that a
+/// program that runs on one target runs on all.
 Status checkDescriptor(ElementType element, const void *base, llvm::ArrayRef<int64_t> block,
                        llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> strides);
 
-/// The specialisations in a key, one for each parameter.
+/// The specialisations in a key, one per parameter.
 std::vector<Specialization> decodeKey(llvm::StringRef key);
 
-/// The key that `decodeKey` would read as these.
+/// The key that `decodeKey` would decode to these.
 std::string encodeKey(llvm::ArrayRef<Specialization> specializations);
 
 /// The arguments of the compiled function: constants dropped, tuples and descriptors flattened, offsets assigned. Names
@@ -175,17 +176,16 @@ std::string encodeKey(llvm::ArrayRef<Specialization> specializations);
 std::vector<artifact::ArgumentSpec> flatten(llvm::ArrayRef<std::string> names,
                                             llvm::ArrayRef<Specialization> specializations, uint32_t &blockBytes);
 
-/// Whether code expects its arguments where a call packs them.
+/// True if the code expects its arguments where a call packs them.
 bool isPackedFor(const artifact::Metadata &metadata, llvm::ArrayRef<artifact::ArgumentSpec> packed,
                  uint32_t blockBytes);
 
-/// Reads one item of a textual signature: "*fp32:16", "i32", "i32:1", "1024", "2.5", "True", "None", "'text'",
-/// "tensordesc<fp16[64,32]>:16:rows", "(*fp32, i32:16)", "(data=*fp32, rows=i32)". ":16" states divisibility (of
-/// integers also ":8" and ":4"),
-/// ":rows" rows of a multiple of 16 bytes; ":1" makes the constant 1.
+/// Parses one item of a textual signature: "*fp32:16", "i32", "i32:1", "1024", "2.5", "True", "None", "'text'",
+/// "tensordesc<fp16[64,32]>:16:rows", "(*fp32, i32:16)", "(data=*fp32, rows=i32)". ":16" states divisibility (for
+/// integers also ":8" and ":4"), ":rows" that rows are a multiple of 16 bytes; ":1" makes the constant 1.
 ErrorOr<Specialization> parseSpecialization(llvm::StringRef text);
 
-/// Reads the items of a signature, with commas between them.
+/// Parses the items of a signature, separated by commas.
 ErrorOr<std::vector<Specialization>> parseSignature(llvm::StringRef text);
 
 } // namespace kiln::launch

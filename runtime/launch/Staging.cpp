@@ -7,7 +7,7 @@ using namespace kiln;
 using namespace kiln::launch;
 using device::cuda::Address;
 
-// The driver aligns its own to 256; beyond that no code looks.
+// The driver aligns its own allocations to 256; no code depends on more.
 static constexpr uintptr_t alignment = 256;
 
 Staging::~Staging() {

@@ -1,6 +1,6 @@
-// Arrays of the host on a GPU, for tests and debugging: each launch copies them to the device before and back after it.
-// Arrays that share storage share one allocation, so that what overlaps here overlaps there; addresses keep their
-// remainder modulo 256, so that code compiled for the alignment of the originals fits the copies.
+// Host arrays on a GPU, for tests and debugging: each launch copies them to the device before and back after it. Arrays
+// that share storage share one allocation, so that what overlaps on the host overlaps on the device. Addresses keep
+// their remainder modulo 256, so that code compiled for the alignment of the originals fits the copies.
 #pragma once
 #include "runtime/device/CudaDevice.h"
 #include "runtime/launch/Monitor.h"
@@ -13,11 +13,11 @@ public:
   ~Staging();
   Staging(const Staging &) = delete;
 
-  /// Copies the storage of every array to the device. An array whose storage nobody knows is refused.
+  /// Copies the storage of every array to the device. Refuses arrays whose storage is not known.
   Status upload(llvm::ArrayRef<BufferExtent> arrays);
-  /// Where the host's address lies on the device; 0 if in no array.
+  /// The device address for a host address; 0 if it is in no array.
   device::cuda::Address translate(uintptr_t address) const;
-  /// Copies back what may have been written.
+  /// Copies back everything that may have been written.
   Status download();
 
 private:

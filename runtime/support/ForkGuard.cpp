@@ -14,8 +14,8 @@ struct Gate {
   bool forking = false;
 };
 
-// Static storage, never destroyed, and set up while the library is loaded: a first use inside of threads would itself
-// be an initialisation that a fork could cut in two.
+// Static storage, never destroyed, and initialised while the library is loaded: initialisation on first use inside a
+// thread could itself be interrupted by a fork.
 alignas(Gate) unsigned char storage[sizeof(Gate)];
 Gate &gate() { return *reinterpret_cast<Gate *>(storage); }
 
@@ -23,10 +23,10 @@ thread_local unsigned depth = 0;
 
 void beforeFork() {
   std::unique_lock<std::mutex> lock(gate().mutex);
-  // Two forks at once take turns.
+  // Concurrent forks take turns.
   gate().changed.wait(lock, [] { return !gate().forking; });
   gate().forking = true;
-  // A fork from inside a guard is its own business: it waits for the others only.
+  // A thread may fork from inside a guard; it waits only for the others.
   unsigned own = depth ? 1 : 0;
   gate().changed.wait(lock, [&] { return gate().inside == own; });
   lock.release(); // held across the fork: the child finds it in a known state
@@ -39,7 +39,7 @@ void inParent() {
 }
 
 void inChild() {
-  // What waited here does not exist in the child: nobody is inside, unless this thread is.
+  // The threads that waited do not exist in the child: nobody is inside, unless this thread is.
   new (&gate().changed) std::condition_variable;
   gate().inside = depth ? 1 : 0;
   gate().forking = false;

@@ -1,6 +1,6 @@
-// Keeps the process from forking while a thread is inside code that a child could not go on from: holding a lock,
+// Keeps the process from forking while a thread is in code that a child could not continue from: holding a lock,
 // filling a table, in the middle of a first-time initialisation. fork() waits for such threads to leave; a thread that
-// wants to enter waits for the fork. Enter for work that ends by itself, never around a wait for other threads.
+// wants to enter waits for the fork. Use it for work that ends by itself, never around a wait for other threads.
 #pragma once
 
 namespace kiln {

@@ -1,5 +1,5 @@
-// See Safepoint.h. The clock is one thread; what it shares with others is a list under a mutex that busy threads take
-// only when they come or when they find the clock asleep.
+// See Safepoint.h. The clock is one thread; it shares a list with others, under a mutex that busy threads take only
+// when they are new or find the clock asleep.
 #include "runtime/support/Safepoint.h"
 #include "runtime/support/WithoutSignals.h"
 #include <algorithm>
@@ -16,7 +16,8 @@ using namespace kiln;
 namespace kiln {
 class SafepointClock {
 public:
-  /// Asks threads that are busy with what they were busy with at the last tick. Returns whether any is busy at all.
+  /// Sets the words of threads that are busy with the same work as at the last tick. Returns whether any thread is
+  /// busy.
   bool tick() {
     bool busy = false;
     for (auto &safepoint : all) {
@@ -38,7 +39,7 @@ public:
       idle = tick() ? 0 : idle + 1;
       if (idle < kIdleTicks)
         continue;
-      // Who begins now either sees `asleep` or is seen here.
+      // A thread that begins now either sees `asleep` or is seen here.
       asleep.store(true);
       if (tick())
         asleep.store(false);
@@ -74,7 +75,7 @@ private:
 } // namespace kiln
 
 namespace {
-/// What makes the thread's word go when the thread does.
+/// Removes the thread's word when the thread ends.
 struct Own {
   std::shared_ptr<Safepoint> safepoint;
   ~Own();
@@ -87,7 +88,7 @@ SafepointClock &getClock() { return *reinterpret_cast<SafepointClock *>(storage)
 
 [[maybe_unused]] const bool ready = [] {
   new (storage) SafepointClock;
-  // The child has neither the clock's thread nor any other that was busy.
+  // The child has neither the clock's thread nor any other thread that was busy.
   pthread_atfork(nullptr, nullptr, [] {
     new (storage) SafepointClock;
     if (own.safepoint)
@@ -116,7 +117,7 @@ Safepoint &Safepoint::get() {
 }
 
 void Safepoint::begin() {
-  // Sequentially consistent, as the clock's side: of this and the look at `asleep` the other sees at least one.
+  // Sequentially consistent, as on the clock's side: either the clock sees this, or this thread sees `asleep`.
   serial.fetch_add(depth++ ? 2 : 1);
   word.store(0, std::memory_order_relaxed);
   if (getClock().asleep.load())
@@ -125,7 +126,7 @@ void Safepoint::begin() {
 
 void Safepoint::end() {
   if (--depth) {
-    // What was asked of the outer one may have been taken by this one.
+    // A request to the outer work may have been taken by the inner one, so repeat it.
     word.store(1, std::memory_order_relaxed);
     return;
   }

@@ -1,5 +1,5 @@
-// Errors as values for the runtime: a Status says what went wrong in one lower-case sentence, ErrorOr<T> is a T or
-// that. Nothing below runtime/ throws; the Python binding turns a Status into the exception class its code stands for.
+// Errors as values for the runtime: a Status describes a failure in one lower-case sentence; ErrorOr<T> is a T or such
+// a failure. Nothing below runtime/ throws; the Python binding turns a Status into the exception class for its code.
 #pragma once
 #include <cassert>
 #include <cstdint>
@@ -15,20 +15,20 @@ enum class StatusCode {
   InvalidArgument, ///< the caller passed something unusable
   Corrupt,         ///< bytes that should be an artifact are not
   Resource,        ///< valid, but does not fit this machine
-  Internal,        ///< our own mistake
-  DeviceLost,      ///< the device's context answers every call with an error from now on
+  Internal,        ///< a bug of ours
+  DeviceLost,      ///< from now on the device's context answers every call with an error
   NoVariant,       ///< there is no code for such arguments, or for such a device
-  AssertionFailed, ///< an assertion of the kernel did
+  AssertionFailed, ///< an assertion in the kernel failed
 };
 
-/// What a valid kernel asks of a machine, and what there is: of a Resource status that can say so.
+/// What a valid kernel needs of a machine, and what there is: part of a Resource status, where known.
 struct ResourceNeed {
   std::string resource;                ///< "shared memory", "registers" …
-  int64_t required = 0, available = 0; ///< negative where only the resource is known
+  int64_t required = 0, available = 0; ///< negative if only the resource is known
   std::string option;                  ///< what to reduce
 };
 
-/// One null pointer where nothing is wrong: a launch passes through several.
+/// A single pointer, null for success, because a launch passes several of them along.
 class [[nodiscard]] Status {
 public:
   Status() = default;
@@ -69,7 +69,7 @@ inline Status outOf(ResourceNeed need) {
   return Status(StatusCode::Resource, std::move(message)).with(std::move(need));
 }
 
-/// A value or the reason why there is none.
+/// A value, or the reason why there is none.
 template <typename T> class [[nodiscard]] ErrorOr {
 public:
   ErrorOr(T value) : value(std::move(value)) {}

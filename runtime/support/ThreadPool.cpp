@@ -1,5 +1,5 @@
-// The pool: a list of jobs under one mutex, an atomic counter inside each job. Short spins before blocking keep the
-// cost of back-to-back small launches at a few microseconds without burning a core between them.
+// The pool: a list of jobs under one mutex, an atomic counter inside each job. A short spin before blocking keeps the
+// cost of back-to-back small launches at a few microseconds without keeping a core busy between them.
 #include "runtime/support/ThreadPool.h"
 #include "runtime/support/ForkGuard.h"
 #include "runtime/support/Safepoint.h"
@@ -53,8 +53,8 @@ void ThreadPool::Job::runChunks(unsigned worker) {
 
 struct ThreadPool::State {
   std::mutex mutex;
-  std::condition_variable wake;     ///< workers: a job came, or stop
-  std::condition_variable finished; ///< callers: a job's last worker left
+  std::condition_variable wake;     ///< workers wait for a job or for stop
+  std::condition_variable finished; ///< callers wait for a job's last worker to leave
   Job *jobs = nullptr;              ///< oldest first
   std::atomic<int> pending{0};      ///< length of `jobs`, readable without the mutex
   int sleeping = 0;
@@ -140,7 +140,7 @@ unsigned ThreadPool::Job::addThreads(unsigned number) {
       active.fetch_add(1, std::memory_order_relaxed);
     }
   } catch (const std::exception &) {
-    // No more memory or threads: the job goes on with those it has.
+    // No memory or threads left: the job continues with those it has.
   }
   return unsigned(added.size()) - before;
 }
@@ -168,7 +168,7 @@ void ThreadPool::run(Job &job) {
   auto haveLeft = [&] { return job.active.load(std::memory_order_acquire) == 0; };
   spinUntil(haveLeft);
   std::unique_lock<std::mutex> lock(state->mutex);
-  state->remove(&job); // now no further worker enters
+  state->remove(&job); // from now on no further worker enters
   if (!job.tick)
     state->finished.wait(lock, haveLeft);
   while (!state->finished.wait_for(lock, Safepoint::kPeriod, haveLeft)) {
@@ -195,7 +195,7 @@ struct Global {
 static Global &global() {
   static Global *instance = [] {
     auto *created = new Global;
-    // The parent's threads do not exist in a child; its pool is left alone there, unjoined.
+    // The parent's threads do not exist in a child; its pool is abandoned there, unjoined.
     pthread_atfork(nullptr, nullptr, [] { new std::shared_ptr<ThreadPool>(std::move(global().pool)); });
     return created;
   }();
@@ -211,7 +211,7 @@ std::shared_ptr<ThreadPool> ThreadPool::get() {
 }
 
 void ThreadPool::setSize(unsigned size) {
-  std::shared_ptr<ThreadPool> old; // destroyed, and so joined, after the lock is gone
+  std::shared_ptr<ThreadPool> old; // destroyed, and so joined, after the lock is released
   ForkGuard guard;
   std::lock_guard<std::mutex> lock(global().mutex);
   global().requested = size;

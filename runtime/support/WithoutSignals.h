@@ -1,4 +1,4 @@
-// Threads that are started while one of these lives take no signals: those are for the program's own threads.
+// Threads started while one of these is alive take no signals: those are for the program's own threads.
 #pragma once
 #include <csignal>
 #include <pthread.h>

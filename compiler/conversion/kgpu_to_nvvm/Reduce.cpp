@@ -69,7 +69,8 @@ SmallVector<int64_t> WarpReduction::runFrom(int64_t first, ArrayRef<AxisDigit> d
   return registers;
 }
 
-/// The extremum of values widened from 16 bits is the widened extremum of the narrow values, which are compared in pairs:
+/// The extremum of values widened from 16 bits is the widened extremum of the narrow values, which are compared in
+/// pairs:
 ///
 ///     max(extf(a), extf(b), extf(c), extf(d))  ->  extf(max of both halves of max.f16x2({a, b}, {c, d}))
 ///

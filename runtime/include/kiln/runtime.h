@@ -1,8 +1,8 @@
 /* Kernels compiled by Kiln, from any language that can call C: loading, launching and waiting, with no compiler and no
  * Python in the process. Link libkiln_runtime; the CUDA driver is loaded when it is first needed.
  *
- * `kiln export` writes a header with one typed launch function for each kernel; that is what programs call. This file
- * is what those functions are made of. From C++, include <kiln/runtime.hpp>.
+ * `kiln export` writes a header with one typed launch function per kernel; that is what programs call. This file is
+ * what those functions are made of. From C++, include <kiln/runtime.hpp>.
  *
  * Every function is safe to call from several threads. Those that can fail return a kiln_status and leave a sentence
  * for kiln_message(). Nothing throws, nothing ends the process. */
@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-/* Of this interface: an export is refused by a library that does not know its version. */
+/* The version of this interface: a library refuses exports whose version it does not know. */
 #define KILN_RUNTIME_VERSION 1
 
 #define KILN_API __attribute__((visibility("default")))
@@ -34,36 +34,36 @@ enum {
   KILN_ASSERTION_FAILED = 7  /* a kl.device_assert of the kernel */
 };
 
-/* What the last function that failed on this thread has to say; "" if none has. Valid until the next one fails here. */
+/* The message of the last function that failed on this thread; "" if none has. Valid until the next failure here. */
 KILN_API const char *kiln_message(void);
 
 /* ---- Devices ---------------------------------------------------------------------------------------------------- */
 
 #define KILN_CPU (-1)
 
-/* Where a launch goes: a GPU by its number and a stream of it (CUstream or cudaStream_t; null: the default stream), or
- * KILN_CPU, where a launch has finished when it returns. */
+/* Where a launch goes: a GPU by its number and one of its streams (CUstream or cudaStream_t; null: the default
+ * stream), or KILN_CPU, where a launch has finished when it returns. */
 typedef struct kiln_stream {
   int32_t device;
   void *stream;
 } kiln_stream;
 
-/* Program instances; 1 where a side is not used. */
+/* The number of program instances along each axis; 1 for unused axes. */
 typedef struct kiln_grid {
   int32_t x, y, z;
 } kiln_grid;
 
-/* GPUs that the driver sees. Without a driver that is KILN_INVALID_ARGUMENT, and 0. */
+/* The number of GPUs that the driver sees. Without a driver: KILN_INVALID_ARGUMENT, and 0. */
 KILN_API kiln_status kiln_device_count(int32_t *count);
 
-/* Waits for all that is queued on a GPU. Prints of kernels go to standard output; the first assertion that failed since
- * the last call is KILN_ASSERTION_FAILED. On the CPU there is nothing to wait for. */
+/* Waits for everything queued on a GPU. Prints of kernels go to standard output; if an assertion has failed since the
+ * last call, the first one is returned as KILN_ASSERTION_FAILED. On the CPU there is nothing to wait for. */
 KILN_API kiln_status kiln_synchronize(int32_t device);
 
-/* The driver to load in place of libcuda.so.1; before its first use. */
+/* The driver library to load instead of libcuda.so.1; must be called before the driver's first use. */
 KILN_API void kiln_set_cuda_library(const char *path);
 
-/* Worker threads for launches on the CPU; 0: one for each processor that the process may use. */
+/* The number of worker threads for launches on the CPU; 0: one per processor that the process may use. */
 KILN_API void kiln_set_num_threads(uint32_t count);
 
 /* ---- Arguments -------------------------------------------------------------------------------------------------- */
@@ -88,7 +88,7 @@ enum {
   KILN_FP8E4B15 = 15
 };
 
-/* An array whose element type the caller chooses among those that the kernel was exported for. */
+/* An array whose element type the caller chooses from those that the kernel was exported for. */
 typedef struct kiln_array {
   void *data;
   kiln_element element;
@@ -171,9 +171,9 @@ static inline kiln_argument kiln_text(const char *text) {
 
 struct KilnLaunch;
 
-/* Code for arguments of one kind on one kind of machine. */
+/* Code for one specialisation on one kind of machine. */
 typedef struct kiln_variant {
-  const char *signature; /* what it is specialised for, an item for each parameter: "*fp32:16, i32, 1" */
+  const char *signature; /* the specialisation, one item per parameter: "*fp32:16, i32, 1" */
   const char *metadata;  /* JSON */
   const void *code;      /* for a GPU: a cubin or PTX; else null */
   size_t code_bytes;
@@ -193,17 +193,17 @@ typedef struct kiln_export {
 /* A kernel that can be launched on any device, from any thread. */
 typedef struct kiln_kernel kiln_kernel;
 
-/* Makes a kernel of an export, which must outlive it. Touches no device: code is put on one by the first launch there,
- * or by kiln_kernel_prepare. To be released. */
+/* Creates a kernel from an export, which must outlive it. Touches no device: the first launch on a device, or
+ * kiln_kernel_prepare, loads the code there. Must be released. */
 KILN_API kiln_status kiln_kernel_create(const kiln_export *source, kiln_kernel **kernel);
 KILN_API void kiln_kernel_retain(kiln_kernel *kernel);
-/* Null is allowed. Code that is running goes on. */
+/* Null is allowed. Code that is running continues. */
 KILN_API void kiln_kernel_release(kiln_kernel *kernel);
 
-/* Loads every variant that `device` runs, so that no launch there has to: for instance before a graph is captured. */
+/* Loads every variant that `device` can run, so that launches there need not, for instance before capturing a graph. */
 KILN_API kiln_status kiln_kernel_prepare(kiln_kernel *kernel, int32_t device);
 
-/* Launches the most special variant that fits the arguments, one for each parameter of the export. */
+/* Launches the most specialised variant that fits the arguments, one per parameter of the export. */
 KILN_API kiln_status kiln_kernel_launch(kiln_kernel *kernel, kiln_stream stream, kiln_grid grid,
                                         const kiln_argument *arguments, size_t count);
 

@@ -5,7 +5,7 @@
 //     return report(kernel.status());
 //   kiln::Status status = kernel->launch(kiln::Stream::cuda(stream), {rows}, x, weight, y, …);
 //
-// Errors are values: a Status says what went wrong in one sentence, a Result<T> is a T or a Status. Nothing throws.
+// Errors are values: a Status describes a failure in one sentence; a Result<T> is a T or a Status. Nothing throws.
 // Kernels may be copied, which shares them, and launched from any thread, on any device.
 #pragma once
 #include <kiln/runtime.h>
@@ -38,7 +38,7 @@ class [[nodiscard]] Status {
 public:
   Status() = default;
   Status(Code code, std::string message) : code_(code), message_(std::move(message)) {}
-  /// Of a function of the C interface that this thread has just called.
+  /// The status of the C interface's function that this thread has just called.
   static Status of(kiln_status status) { return status == KILN_OK ? Status() : Status(Code(status), kiln_message()); }
 
   bool ok() const { return code_ == Code::Ok; }
@@ -51,7 +51,7 @@ private:
   std::string message_;
 };
 
-/// A value, or why there is none.
+/// A value, or the reason why there is none.
 template <typename T> class [[nodiscard]] Result {
 public:
   Result(T value) : value_(std::move(value)) {}
@@ -73,12 +73,12 @@ private:
 
 //===-- Where launches go ----------------------------------------------------------------------------------------===//
 
-/// Program instances; sides that are left out are 1.
+/// The number of program instances along each axis; axes that are left out are 1.
 struct Grid {
   constexpr Grid(std::int64_t x, std::int64_t y = 1, std::int64_t z = 1) : x(x), y(y), z(z) {}
   std::int64_t x, y, z;
 
-  /// A side that no launch has is one that every launch refuses.
+  /// A number out of range becomes one that every launch refuses.
   operator kiln_grid() const { return {side(x), side(y), side(z)}; }
 
 private:
@@ -101,7 +101,7 @@ private:
   void *stream_;
 };
 
-/// GPUs that the driver sees; without a driver an error that says so.
+/// The number of GPUs that the driver sees; without a driver an error that says so.
 inline Result<int> device_count() {
   std::int32_t count = 0;
   if (Status status = Status::of(kiln_device_count(&count)); !status)
@@ -109,7 +109,7 @@ inline Result<int> device_count() {
   return int(count);
 }
 
-/// Waits for all that is queued on a GPU; a failed assertion of a kernel comes out here.
+/// Waits for everything queued on a GPU; returns a kernel's failed assertion.
 inline Status synchronize(int device = 0) { return Status::of(kiln_synchronize(device)); }
 
 //===-- Elements -------------------------------------------------------------------------------------------------===//
@@ -141,7 +141,7 @@ inline std::uint16_t narrow(float value, int exponent, int mantissa) {
   std::uint32_t fraction = (size & 0x7fffff) | (size >> 23 ? 0x800000u : 0u);
   std::uint32_t rounded = fraction >> shift, rest = fraction & ((1u << shift) - 1), half = 1u << (shift - 1);
   rounded += rest > half || (rest == half && (rounded & 1));
-  // The leading bit of a normal number counts as one of the exponent.
+  // The leading bit of a normal number adds one to the exponent.
   std::uint32_t result = power + bias < 1 ? rounded : rounded + (std::uint32_t(power + bias - 1) << mantissa);
   return std::uint16_t(sign | (result < infinity ? result : infinity));
 }
@@ -154,7 +154,7 @@ inline float widen(std::uint16_t bits, int exponent, int mantissa) {
     return float_of(sign | 0x7f800000 | fraction << (23 - mantissa));
   if (power)
     return float_of(sign | (power + 127 - bias) << 23 | fraction << (23 - mantissa));
-  // A subnormal number: exact in fp32, but for bf16's own, which have its exponent.
+  // A subnormal number is exact in fp32; those of bf16 have the exponent of fp32's own.
   if (bias == 127)
     return float_of(sign | fraction << (23 - mantissa));
   float unit = float_of(std::uint32_t(127 + 1 - bias - mantissa) << 23);
@@ -162,7 +162,7 @@ inline float widen(std::uint16_t bits, int exponent, int mantissa) {
 }
 } // namespace detail
 
-/// One element in memory, of the types that C++ has no name for.
+/// One element in memory, for types that C++ has no name for.
 struct f16 {
   std::uint16_t bits = 0;
   f16() = default;
@@ -182,7 +182,7 @@ struct f8e5m2 {
   std::uint8_t bits = 0;
 };
 
-/// The element type of an array of T. Types of other libraries that lie in memory alike may be added:
+/// The element type of an array of T. Types of other libraries with the same representation may be added:
 ///   template <> struct kiln::Element<__half> : kiln::Element<kiln::f16> {};
 template <typename T> struct Element;
 template <> struct Element<bool> {
@@ -234,8 +234,8 @@ template <> struct Element<double> {
 //===-- Arrays ---------------------------------------------------------------------------------------------------===//
 
 /// The address of an array of T (const T: the kernel only reads it) in the memory of the device it is launched on.
-/// Made of any pointer to a type with the same element type; of void pointers when asked to. Null where the kernel
-/// touches none of it: a launch cannot know.
+/// Converts from any pointer to a type with the same element type, and explicitly from void pointers. May be null if
+/// the kernel accesses none of it, which a launch cannot know.
 template <typename T> class Array {
   template <typename U>
   using if_alike = std::enable_if_t<Element<std::remove_const_t<U>>::value == Element<std::remove_const_t<T>>::value &&
@@ -254,7 +254,7 @@ private:
   Void *data_;
 };
 
-/// An array of any element type that the kernel was exported for; which, chooses the variant.
+/// An array of any element type that the kernel was exported for; the type selects the variant.
 class AnyArray {
 public:
   constexpr AnyArray(std::nullptr_t) : data_(nullptr), element_(KILN_I8) {}
@@ -273,8 +273,8 @@ private:
   kiln_element element_;
 };
 
-/// An array that the kernel reads and writes in blocks. Outermost dimension first, in elements; strides that are left
-/// out are those of rows without gaps.
+/// An array that the kernel reads and writes in blocks. Outermost dimension first, in elements; without strides, the
+/// array has no gaps.
 template <typename T, int rank> class Descriptor {
 public:
   using Sides = std::array<std::int64_t, rank>;
