@@ -314,11 +314,11 @@ def Kgpu_ScopeAttr : EnumAttr<Kgpu_Dialect, Kgpu_Scope, "scope"> {
 def Kgpu_BarrierOp : Kgpu_Op<"barrier", [MemoryEffects<[MemRead<Tile_Order>, MemWrite<Tile_Order>]>]> {
   let summary = "all threads wait for each other";
   let description = [{
-    No thread of the scope goes on before all its threads have arrived; what they did to memory before is visible to all
-    after. The scope is the cta or the cluster, or, inside a role, the role: a barrier of the role's own threads is
-    `role` there, and `cta` elsewhere. With `group`, each group of the role has a barrier of its own, and the groups are
-    not ordered among each other. Only `kiln-insert-barriers` creates barriers, since it knows which accesses need one:
-    ops that use shared memory do not bring their own.
+    No thread of the scope continues before all its threads have arrived; what they did to memory before is visible to
+    all of them after. The scope is the `cta` or the `cluster`; inside a role, it is the `role`, in place of the cta, or
+    the `group`: then each group of the role has a barrier of its own, and the groups are not ordered among each other.
+    Only `kiln-insert-barriers` creates barriers, since it knows which accesses need one: ops that use shared memory do
+    not bring their own.
 
     ```mlir
     func.func @barrier() {

@@ -10,7 +10,7 @@ using namespace kiln::tile;
 #include "dialects/tile/TileOps.cpp.inc"
 
 //===----------------------------------------------------------------------===//
-// Memory effects. MLIR's passes take a write to any resource for a write; our analyses ask for the resource.
+// Memory effects. MLIR's passes treat a write to any resource as a write; our analyses look at the resource.
 //===----------------------------------------------------------------------===//
 
 using Effects = SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;

@@ -155,7 +155,7 @@ CudaFacts CudaDevice::readFacts() const {
   return facts;
 }
 
-//===-- Waiting, and what went wrong -----------------------------------------------------------------------------===//
+//===-- Waiting, and errors --------------------------------------------------------------------------------------===//
 
 Status CudaDevice::synchronize() {
   if (Status status = check(); !status.ok())

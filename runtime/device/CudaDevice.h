@@ -47,7 +47,7 @@ public:
   static ErrorOr<int> count();
   /// The GPU with this number. Its primary context is created on first use and kept for the life of the process.
   static ErrorOr<CudaDevice *> get(int ordinal);
-  /// Every device that has been asked for so far.
+  /// Every device that get() has returned so far.
   static std::vector<CudaDevice *> getUsed();
   /// The GPU whose context is current on this thread, or -1.
   static int getCurrent();

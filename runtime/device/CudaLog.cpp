@@ -16,7 +16,7 @@ static constexpr uint64_t noFailure = ~uint64_t(0);
 
 static_assert(sizeof(KilnDeviceLog) == 64 && sizeof(KilnDeviceRecord) == 32, "as generated code has them");
 
-//===-- The list of what was collected ---------------------------------------------------------------------------===//
+//===-- Collected logs -------------------------------------------------------------------------------------------===//
 
 namespace {
 struct Collected {

@@ -37,7 +37,7 @@ void CudaTensorMaps::placeAt(const std::vector<size_t> &offsets) {
     maps[i].offset = uint32_t(offsets[i]);
 }
 
-//===-- What a map is made of ------------------------------------------------------------------------------------===//
+//===-- Inputs of a map ------------------------------------------------------------------------------------------===//
 
 Status CudaTensorMaps::refuse(const TensorMapSpec::Number *number, uint32_t argument,
                               const std::string &message) const {
@@ -169,7 +169,7 @@ Status CudaTensorMaps::encode(const TensorMapSpec &map, const Inputs &inputs, un
                      result);
 }
 
-//===-- What was encoded -----------------------------------------------------------------------------------------===//
+//===-- Encoded maps ---------------------------------------------------------------------------------------------===//
 
 uint64_t CudaTensorMaps::hash(unsigned map, const Inputs &inputs) {
   uint64_t value = map;

@@ -136,7 +136,7 @@ static double reciprocalUpper(double x) {
   return result;
 }
 
-//===-- Functions of several -------------------------------------------------------------------------------------===//
+//===-- Functions of several numbers -----------------------------------------------------------------------------===//
 
 /// The length of a vector: infinite if any component is, whatever the others are.
 template <typename... Parts> static Wide lengthOf(Parts... parts) {

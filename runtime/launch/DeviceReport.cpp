@@ -61,7 +61,7 @@ void DeviceReport::readRecords(const device::CollectedLog &log) {
     rest = rest.drop_front(group.size());
     const Record &first = group.front();
     if (first.site >= metadata->sites.size())
-      continue; // memory that the kernel overwrote
+      continue; // the kernel has overwritten the record
     const Site &site = metadata->sites[first.site];
     std::vector<std::vector<char>> tiles(site.operands.size());
     std::vector<const void *> pointers;

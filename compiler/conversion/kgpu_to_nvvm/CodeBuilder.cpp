@@ -40,7 +40,7 @@ Value CodeBuilder::offsetBy(Value pointer, int64_t bytes) {
 Value CodeBuilder::addressOf(Value pointer) { return LLVM::PtrToIntOp::create(*this, getI32Type(), pointer); }
 
 //===----------------------------------------------------------------------===//
-// Registers as bits, and as they lie in memory
+// Registers as bits, and in their form in memory
 //===----------------------------------------------------------------------===//
 
 Value CodeBuilder::toBits(Value value) {

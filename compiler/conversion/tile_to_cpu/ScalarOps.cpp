@@ -8,7 +8,7 @@ using namespace kiln;
 using namespace kiln::cpu;
 
 //===----------------------------------------------------------------------===//
-// What this target has
+// What this target supports
 //===----------------------------------------------------------------------===//
 
 static LogicalResult verifyRegion(Region &region) {

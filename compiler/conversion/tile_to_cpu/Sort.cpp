@@ -40,8 +40,8 @@ struct Network {
       return constant(lanes, descending ? APInt::getZero(bits) : APInt::getMaxValue(bits));
     return constant(lanes, descending ? APInt::getSignedMinValue(bits) : APInt::getSignedMaxValue(bits));
   }
-  /// Floats compare like sign-magnitude integers; this maps them to two's complement, and back. toKeys() makes every NaN
-  /// positive, and so the largest.
+  /// Floats compare like sign-magnitude integers; this maps them to two's complement, and back. toKeys() makes every
+  /// NaN positive, and so the largest.
   Value turnNegative(Value bits, int64_t lanes) {
     Value sign = arith::ShRSIOp::create(b, bits, constant(lanes, APInt(key.getWidth(), key.getWidth() - 1)));
     return arith::XOrIOp::create(

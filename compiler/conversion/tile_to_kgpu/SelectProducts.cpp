@@ -84,7 +84,7 @@ private:
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// What a product is made of
+// Splitting operands into parts
 //===----------------------------------------------------------------------===//
 
 std::optional<Recipe> Selector::recipeOf(tile::DotOp dot, bool byGroups) {
@@ -170,7 +170,7 @@ SmallVector<Value, 3> Selector::partsOf(Value source, const Recipe &recipe, Type
 }
 
 //===----------------------------------------------------------------------===//
-// What suits a product
+// Conditions for products
 //===----------------------------------------------------------------------===//
 
 /// The tile that an operand is the transpose of, or the operand itself; true if it was transposed.
