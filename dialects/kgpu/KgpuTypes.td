@@ -85,7 +85,7 @@ def Kgpu_CursorType : Kgpu_TypeDef<"Cursor", "cursor"> {
 }
 
 def Kgpu_TensorMapType : Kgpu_TypeDef<"TensorMap", "tensor_map"> {
-  let summary = "a described array as the copy engine sees it";
+  let summary = "how the copy engine sees a described array";
   let description = [{
     An argument of the launch that is derived from others: extents, strides, the box that one copy moves and its
     swizzle. It takes 128 bytes in the kernel's parameters; a value of this type is its address. `kgpu.tensor_map`
