@@ -10,8 +10,8 @@ def Kgpu_WarpgroupMmaOp : Kgpu_EarlyOp<"warpgroup_mma", [AllTypesMatch<["acc", "
   let summary = "matrix product by groups of four warps, begun but not waited for";
   let description = [{
     `result = acc + lhs * rhs`, started but not complete: the result is in flight until a `kgpu.mma_wait` settles it.
-    A value in flight may only be the accumulator of the next product, the operand of a wait (`kgpu.mma_wait`), or be
-    carried by a loop. Until the wait, the operands' memory is being read. With `accumulate` false, the accumulator is
+    In flight, it may only be carried by loops and used as the accumulator of the next product or the operand of a wait
+    (`kgpu.mma_wait`). Until the wait, the operands' memory is being read. With `accumulate` false, the accumulator is
     taken to be zero, whatever it holds.
 
     Each group of four warps has 64 rows of the accumulator, or several times 64, as `wgmma_accumulator` says; where

@@ -92,7 +92,8 @@ void nvvm::orderByUse(Block &block) {
       loose.insert(&op);
     else
       fixed.push_back(&op);
-  // An op is placed just before the first op that needs it; the stack holds the path of ops that are waiting.
+  // A loose op moves to before the first fixed op that needs it, after its own operands; the stack holds the ops whose
+  // operands are being placed.
   SmallVector<std::pair<Operation *, SmallVector<Operation *, 4>>> stack;
   for (Operation *user : fixed) {
     auto push = [&](Operation *op) {

@@ -96,7 +96,7 @@ void Tiles::store(Operation *op, const Index &at) {
           b.storeTo(address, value, element);
         return {};
       };
-      // If all lanes write to one address, the last lane's value stays, as if they were written in order.
+      // If several lanes write to one address, the last one's value stays, as if they were written in order.
       auto apart = [&]() -> SmallVector<Value> {
         b.scatter(addresses, lanes, value, element);
         return {};
