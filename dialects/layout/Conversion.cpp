@@ -136,7 +136,7 @@ private:
 };
 } // namespace
 
-/// Computes G of every bit; false if the warp does not hold all of the source.
+/// Applies G to every bit of the destination; false if the source's warp lacks an element that the destination needs.
 bool ShufflePlan::solve() {
   Span reached;
   SmallVector<Place, 16> generators;
