@@ -107,10 +107,12 @@ def test_a_loop_until_the_cluster_agrees(rng, close, cluster):
     close(launch, x * 0.5**halvings)
 
 
-def test_residual_rms_norm(rng, close):
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_residual_rms_norm(rng, close, dtype):
+    """The sum is rounded, stored and widened again, bfloat16 in pairs."""
     plan, rows, n = PLANS["cluster"]
-    x, residual = (random(rng, (rows, n), "float16") for _ in range(2))
-    weight = random(rng, n, "float16")
+    x, residual = (random(rng, (rows, n), dtype) for _ in range(2))
+    weight = random(rng, n, dtype)
     exact = exactly("norm").residual_rms_norm(x, residual, weight)
     close(lambda: norm.residual_rms_norm(x, residual, weight, plan=plan), exact, length=n)
 
