@@ -5,8 +5,8 @@
 {functions}
 
 One folder per family: ``kernel.py`` holds the kernels and the functions that launch them, ``reference.py`` the same
-mathematics in numpy and float64, ``configs.py`` tile sizes and the cases that ``make demo`` shows, ``README.md`` what
-is computed and where it rounds. ``views.py`` has the arrays as kernels see them; ``rows.py``, ``flat.py`` and
+mathematics in numpy and float64, ``configs.py`` sizes and the cases that ``make demo`` shows, ``README.md`` what is
+computed and where it rounds. ``views.py`` defines arrays as kernels see them; ``rows.py``, ``flat.py`` and
 ``machine.py`` choose launches, ``launches.py`` lists them without launching.
 """
 
@@ -30,7 +30,7 @@ FAMILIES = (
     "attention",
 )
 
-# name → family, and what it is in one line
+# name → family, one-line description
 FUNCTIONS = {
     "add": ("elementwise", "x + y"),
     "softmax": ("softmax", "softmax of rows"),
@@ -69,10 +69,10 @@ __all__ = ["FAMILIES", "FUNCTIONS", *FUNCTIONS]
 
 
 class _Package(ModuleType):
-    """Where a function has the name of its folder, the name is the function's: whatever has been imported before."""
+    """Makes a name shared by a function and its folder refer to the function, whatever was imported before."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # What is imported is made an attribute of its parent.
+        # Importing a submodule sets it as an attribute of its parent.
         if isinstance(value, ModuleType) and FUNCTIONS.get(name, ("",))[0] == name:
             value = getattr(value, name)
         super().__setattr__(name, value)
@@ -82,7 +82,7 @@ sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:
-    """A function, imported when it is first asked for."""
+    """A library function, imported on first use."""
     found = FUNCTIONS.get(name)
     if found is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,10 +13,10 @@ from kiln.kernels.operator import Spec, empty
 class Case:
     """One row of the demo's table.
 
-    ``inputs(rng)`` makes the keyword arguments of ``run`` and of ``reference``; ``reference`` returns float64 arrays in
-    the structure that ``run`` returns. ``bytes`` counts each array's traffic once, ``flops`` the arithmetic of a matrix
-    product (0 for kernels bound by memory). ``length`` is the number of terms behind one output element: the error
-    allowed grows with its square root.
+    ``inputs(rng)`` makes the keyword arguments of ``run`` and of ``reference``; ``reference`` returns float64 arrays,
+    structured like the result of ``run``. ``bytes`` counts each array's traffic once, ``flops`` the arithmetic of a
+    matrix product (0 for kernels bound by memory). ``length`` is the number of terms summed into one output element:
+    the tolerance grows with its square root.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Case:
 
 
 def blank(shape: tuple[int, ...], dtype: str) -> Any:
-    """A numpy array that holds nothing in particular: it takes memory only where it is touched."""
+    """An uninitialised numpy array: it takes memory only where it is touched."""
     import numpy as np
 
     return empty(Spec(shape, dtype), np.empty(0))

@@ -1,8 +1,8 @@
-"""Counters that a launch finds as zeros and leaves as zeros, so that nothing has to clear them in between.
+"""Counters that are zero before and after every launch, so that nothing has to clear them in between.
 
-Two launches that may run at once never get the same ones: what is taken from torch's memory belongs to a stream, as one
-thread sees it, and what a stream captures to that graph's launches of the stream, since nobody knows where a graph is
-replayed, but one launch of a stream follows the other there too.
+Two launches that may run at once never share counters. Counters in torch memory belong to one stream, as one thread
+sees it; those used during capture belong to the captured graph's launches on that stream. Nobody knows where a graph
+will be replayed, but the launches captured from one stream run in order there too.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Any
 
 from kiln.kernels.operator import is_torch
 
-# Counters that are cleared at once.
+# How many counters are cleared at once.
 _SUPPLY = 1 << 18
 _lock = threading.Lock()
-_supplies: dict[Any, Any] = {}  # by device: counters that nobody has
-_cleared: list[Any] = []  # all memory of such counters, which graphs may keep using
-_held: dict[Any, Any] = {}  # by device, thread and stream: those of its launches
-_captured: dict[Any, tuple[int, Any]] = {}  # likewise: the graph that was captured last, and those of its launches
-_short: set[Any] = set()  # devices whose supply is used up by half
+_supplies: dict[Any, Any] = {}  # by device: counters not handed out yet
+_cleared: list[Any] = []  # all memory of handed-out counters, which graphs may keep using
+_held: dict[Any, Any] = {}  # by device, thread and stream: the counters of its launches
+_captured: dict[Any, tuple[int, Any]] = {}  # same key: the last captured graph and the counters of its launches
+_short: set[Any] = set()  # devices whose supply is more than half used
 
 
 def zeros(count: int, like: Any) -> Any:
-    """``count`` int32 zeros, of the library and on the device of ``like``, for one launch that leaves zeros behind."""
+    """``count`` int32 zeros, in the library and on the device of ``like``, for a launch that leaves them zero."""
     if is_torch(like):
         return _of_torch(count, like.device)
     import numpy
@@ -48,7 +48,7 @@ def _of_torch(count: int, device: Any) -> Any:
     if held is None or held.numel() < count:
         held = _held[key] = _take(max(count, 1 << 10), device, capturing=False)
     elif device in _short:
-        # What is captured next finds no memory but its graph's own.
+        # Refill now: a capture cannot, and would have to use memory of its graph.
         with _lock:
             _supply(0, device)
     return held[:count]
@@ -56,7 +56,7 @@ def _of_torch(count: int, device: Any) -> Any:
 
 @functools.lru_cache(maxsize=1)
 def _capture_info() -> Any:
-    """The driver's function that says what a stream captures; None where it has none."""
+    """The driver function that reports what a stream captures; None if the driver has none."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -65,7 +65,7 @@ def _capture_info() -> Any:
 
 
 def _graph_of(stream: int) -> int | None:
-    """A number for the graph that a stream captures, of which no other has the same; None where nobody knows."""
+    """A unique number for the graph that a stream is capturing; None if it cannot be told."""
     ask = _capture_info()
     status, number = ctypes.c_int(), ctypes.c_uint64()
     unasked = [ctypes.c_void_p()] * 4
@@ -85,27 +85,27 @@ def _of_graph(graph: int | None, key: Any, count: int) -> Any:
 
 
 def _supply(count: int, device: Any) -> Any:
-    """Counters that nobody has: at least so many, and half of a full supply."""
+    """Unused counters: at least ``count``, and at least half of a full supply."""
     import torch
 
     supply = _supplies.get(device)
     if supply is None or supply.numel() < max(count, _SUPPLY // 2):
         supply = _supplies[device] = torch.zeros(max(count, _SUPPLY), dtype=torch.int32, device=device)
-        torch.cuda.current_stream(device).synchronize()  # they are for other streams too
+        torch.cuda.current_stream(device).synchronize()  # other streams use them too
         _cleared.append(supply)
     _short.discard(device)
     return supply
 
 
 def _take(count: int, device: Any, capturing: bool) -> Any:
-    """Counters that nobody had before."""
+    """Counters never handed out before."""
     import torch
 
     count = -(-count // 32) * 32  # whole lines of 128 bytes
     with _lock:
         supply = _supplies.get(device) if capturing else _supply(count, device)
         if supply is None or supply.numel() < count:
-            # Memory of the graph's own, which it clears each time.
+            # The graph's own memory, which it clears at each replay.
             return torch.zeros(count, dtype=torch.int32, device=device)
         _supplies[device] = supply[count:]
         if supply.numel() - count < _SUPPLY // 2:

@@ -1,9 +1,10 @@
-"""An array in a GPU's memory for programs that have no torch: made from numpy, given to kernels, read back.
+"""An array in GPU memory for programs without torch: made from numpy, passed to kernels, read back.
 
     x = DeviceArray.of(np.ones(1000, np.float32))
     y = add(x, x).numpy()
 
-It is what the library's functions take and make: shape, dtype, strides and ``__cuda_array_interface__``, no arithmetic.
+The library's functions take and return it. It has a shape, dtype, strides and ``__cuda_array_interface__``, and no
+arithmetic.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def _free(address: int) -> None:
 
 
 class DeviceArray:
-    """An uninitialised array of the first GPU; its memory is freed with it."""
+    """An uninitialised array on the first GPU; deleting it frees its memory."""
 
     def __init__(self, shape: tuple[int, ...], dtype: Any):
         import numpy as np
@@ -90,7 +91,7 @@ class DeviceArray:
         return made
 
     def numpy(self) -> Any:
-        """A copy in host memory, once the GPU has finished."""
+        """A copy in host memory, taken after the GPU has finished."""
         import kiln.cuda
         import numpy as np
 

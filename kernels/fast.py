@@ -1,4 +1,4 @@
-"""Operations that GPUs have and the language does not name, with what stands in elsewhere."""
+"""GPU operations that the language does not name, with a portable equivalent for other targets."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def _exp2(x):
 
 @kiln.jit
 def exp2_flushed(x):
-    """2^x in one instruction: results below 2^-126 may be 0, where ``kl.exp2`` spends three more to scale them. Of
-    float64 it is ``kl.exp2``."""
+    """2^x in one instruction: results below 2^-126 may be 0, where ``kl.exp2`` spends three more instructions on
+    scaling. For float64 it is ``kl.exp2``."""
     if x.dtype == kl.float64:
         return kl.exp2(x)
     return kl.inline_asm_elementwise("ex2.approx.ftz.f32 $0, $1;", "=f,f", [x], kl.float32, True, 1, portable=_exp2)
@@ -27,7 +27,7 @@ def _reciprocal(x):
 
 @kiln.jit
 def reciprocal(x):
-    """1 / x in one instruction, to one unit in the last place; denormal numbers count as 0. Of float64 it is 1 / x."""
+    """1 / x in one instruction, to one unit in the last place; denormals count as 0. For float64 it is 1 / x."""
     if x.dtype == kl.float64:
         return 1.0 / x
     return kl.inline_asm_elementwise(
@@ -41,9 +41,9 @@ def sigmoid_narrow(x):
     return reciprocal(1.0 + exp2_flushed(x * -1.4426950408889634))
 
 
-# log2 of the normal distribution's upper tail over [0, 5.6], from the constant term up: the polynomial of this degree
-# whose result 2^p has the least relative error (1.1e-5; where t · 2^p < 1e-5, the least absolute one). Beyond, it keeps
-# falling until 14, and is cut off where no 16-bit type sees the product any more.
+# log2 of the upper tail of the normal distribution over [0, 5.6], from the constant term up: the polynomial of this
+# degree whose result 2^p has the least relative error (1.1e-5; where t · 2^p < 1e-5, the least absolute error). Beyond
+# 5.6 it keeps falling until 14, and is cut off where no 16-bit type resolves the product any more.
 TAIL: kl.constexpr = kl.constexpr(
     (
         -1.0000141859054565,
@@ -61,8 +61,8 @@ TAIL: kl.constexpr = kl.constexpr(
 def gelu_narrow(value):
     """value · Φ(value) = max(value, 0) - t · Φ(-t) with t = |value|, for results that are rounded to 16 bits.
 
-    Both branches of the exact formula in one, without a sum that cancels; its relative error is 1.1e-5, a fiftieth of
-    float16's rounding. Eleven operations an element, where erf and what surrounds it take twice that.
+    Covers both branches of the exact formula, without a sum that cancels. Its relative error is 1.1e-5, a fiftieth of
+    float16's rounding. It takes eleven operations per element; erf and the arithmetic around it take twice that.
     """
     t = kl.minimum(kl.abs(value), 8.0)
     exponent = kl.fma(t, TAIL[6], TAIL[5])

@@ -1,7 +1,7 @@
-"""How much of a flat array a program takes: the launch policy of kernels that work element by element.
+"""How much of a flat array a program takes: the launch policy of elementwise kernels.
 
-On a GPU a thread makes one 16-byte access to each array, or a few; small arrays give each thread and each program less,
-until the programs cover the machine. On the CPU a program takes what its first-level cache holds.
+On a GPU a thread makes one 16-byte access to each array, or a few; for small arrays, threads and programs take less
+until the programs cover the machine. On the CPU a program takes what the first-level cache holds.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ VECTOR_BYTES = 16
 WARP = 32
 # Programs that a multiprocessor holds at once.
 RESIDENT = 32
-# Arrays that are this many times what the L2 holds are read with the priority that it keeps longest: 0.5 to 2 % faster;
-# smaller ones are 1 to 2 % slower with it. (Of rows that wait for an exchange fewer do: `rows.py`.)
+# Arrays this many times the size of the L2 are read with the priority that it keeps longest: 0.5 to 2 % faster; smaller
+# ones would be 1 to 2 % slower. (For rows that wait for an exchange the threshold is lower: `rows.py`.)
 STREAM_L2S = 4.0
-# Arrays that leave multiprocessors without a program of four warps are taken by programs of eight with narrow
-# accesses, down to one element (µs: SwiGLU of 1×1536 1.56 instead of 1.67 by programs of one warp, of 44×896 1.81
-# instead of 1.89, of 130×896 2.0 instead of 2.07).
+# Arrays that cannot give every multiprocessor a program of four warps use programs of eight warps with narrow accesses,
+# down to one element (µs: SwiGLU of 1×1536 1.56 instead of 1.67 by programs of one warp, of 44×896 1.81 instead of
+# 1.89, of 130×896 2.0 instead of 2.07).
 SMALL_WARPS = 8
-# Programs that let the next launch begin do so one at a time, 0.6 ns apart: each should move some 4 KB. Eight warps
-# take its elements sooner than four (bias + GELU of 130×896 1.24 instead of 1.63 µs, of 777×896 1.87 instead of 2.16),
-# and blocks of 1024 are only for rows that would leave most of a larger one idle (4096×5120 by blocks of 2048 21.6, of
-# 1024 26.3); so many of those lose by beginning early (4096×896 6.1 instead of 5.5). Many programs do better with twice
-# the elements a thread (1024×4096 5.1 instead of 5.3).
+# Programs let the next launch begin one at a time, 0.6 ns apart, so each should move about 4 KB. Eight warps take these
+# elements sooner than four (bias + GELU of 130×896 1.24 instead of 1.63 µs, of 777×896 1.87 instead of 2.16). Blocks of
+# 1024 are only for rows that would leave most of a larger one idle (4096×5120 by blocks of 2048 21.6, of 1024 26.3);
+# when there are so many of those, beginning early loses (4096×896 6.1 instead of 5.5). Many programs do better with
+# twice the elements per thread (1024×4096 5.1 instead of 5.3).
 DEPENDENT_WARPS = 8
 MANY_PROGRAMS = 8
 DEPENDENT_IDLE = 1.4
-# What else of a block may be idle before smaller ones are tried, and how much less idle those must be.
+# The idle share of a block from which smaller blocks are tried, and by how much they have to be less idle.
 MOST_IDLE = 1.1
 LARGEST_AXIS = 65535
 LARGEST_NARROW = (1 << 31) - (1 << 20)
@@ -44,8 +44,8 @@ LARGEST_NARROW = (1 << 31) - (1 << 20)
 
 @dataclass(frozen=True)
 class FlatPlan:
-    """``block`` elements of each of ``rows`` rows a program, held by ``num_warps`` warps of a GPU. ``streaming``: what
-    it reads is several times what the L2 holds. ``early``: the next launch may begin before this one ends."""
+    """``block`` elements of each of ``rows`` rows per program, held by ``num_warps`` warps of a GPU. ``streaming``: the
+    reads are several times the size of the L2. ``early``: the next launch may begin before this one ends."""
 
     block: int
     num_warps: int = 4
@@ -54,7 +54,7 @@ class FlatPlan:
     early: bool = True
 
     def grid(self, rows: int, n: int) -> tuple[int, ...]:
-        """One program for each block of each row, or for some whole rows. Only the first axis of a grid reaches beyond
+        """One program per block of each row, or per group of whole rows. Only the first axis of a grid can exceed
         65535."""
         if self.rows > 1:
             return (-(-rows // self.rows),)
@@ -62,11 +62,11 @@ class FlatPlan:
         return (blocks * rows,) if rows == 1 or rows > LARGEST_AXIS else (blocks, rows)
 
     def meta(self, rows: int, n: int, machine: Machine) -> dict[str, Any]:
-        """PLAN, the constexpr argument of kernels whose programs take blocks of rows, and the launch options."""
+        """The constexpr argument PLAN, for kernels whose programs take blocks of rows, and the launch options."""
         return with_options(_meta(self, rows, n, machine.gpu), self.early)
 
     def form(self, n: int) -> FlatForm:
-        """PLAN of kernels whose programs take blocks of one array of ``n`` elements."""
+        """PLAN for kernels whose programs take blocks of one array of ``n`` elements."""
         return FlatForm(self.block, "one row", n % self.block == 0, needs_wide_index(n))
 
     def options(self, machine: Machine) -> dict[str, Any]:
@@ -99,11 +99,11 @@ def plan(
     read_bytes: int = 0,
     whole_rows: bool = False,
 ) -> FlatPlan:
-    """The plan for ``rows`` rows of ``n`` elements of ``itemsize`` bytes, ``accesses`` to an array by each thread.
+    """The plan for ``rows`` rows of ``n`` elements of ``itemsize`` bytes; each thread makes ``accesses`` to each array.
 
-    ``many_arrays``: an element moves so many bytes that programs of one warp are worth their start.
-    ``read_bytes``: what a kernel reads once of all its arrays, to be read as a stream if that is much.
-    ``whole_rows``: a program may take several rows, where they are short.
+    ``many_arrays``: each element moves so many bytes that programs of one warp are worth starting.
+    ``read_bytes``: bytes that the kernel reads once, over all its arrays; streamed if they are many.
+    ``whole_rows``: a program may take several rows if they are short.
     """
     if not machine.gpu:
         return FlatPlan(cpu_block)
@@ -136,7 +136,7 @@ def _gpu_plan(
     def idle(block: int) -> float:
         return -(-n // block) * block / n
 
-    # Rows so short that a program can take several, while there are programs enough.
+    # Rows short enough for a program to take several, as long as there are enough programs.
     short, several = tile_side(n, vector), 1
     while whole_rows and 2 * several * short <= each * warps * WARP and rows >= 4 * several * machine.processors:
         several *= 2
@@ -158,10 +158,10 @@ def _gpu_plan(
         while programs() < machine.processors and each > 1:
             each //= 2
         return FlatPlan(each * warps * WARP, warps, streaming)
-    # One warp a program where a multiprocessor then takes all of its programs at once.
+    # One warp per program where each multiprocessor can then hold all of its programs at once.
     if many_arrays and rows * -(-n // (each * WARP)) <= RESIDENT * machine.processors:
         warps = 1
-    # A row that ends inside a block leaves its last program idle: smaller blocks waste less, if any do.
+    # A row that ends inside a block leaves its last program partly idle; use smaller blocks if they waste less.
     block, smaller = each * warps * WARP, each * warps * WARP // 2
     while rows > 1 and smaller >= each * WARP and idle(block) > MOST_IDLE:
         if idle(smaller) < idle(block):
@@ -172,11 +172,11 @@ def _gpu_plan(
 
 @kiln.struct
 class FlatForm:
-    """Which BLOCK columns of a row a program takes; PLAN of the kernels that work element by element.
+    """Which BLOCK columns of a row a program takes; PLAN of the elementwise kernels.
 
-    NUMBERING of the programs: "one row", rows on the second of "two axes", one after the other "along rows", or for
-    ROWS "whole rows". FULL: the columns are all there, EVEN: the rows are. WIDE: columns are numbered in 64 bits (by
-    `columns` alone).
+    NUMBERING says how programs are numbered: "one row"; "two axes", with rows on the second axis; "along rows", row
+    after row; or "whole rows", ROWS of them per program. FULL: no column is missing; EVEN: no row is missing. WIDE:
+    column indices have 64 bits (only in `columns`).
     """
 
     BLOCK: kl.constexpr
@@ -194,7 +194,7 @@ class FlatForm:
 
     @kiln.jit
     def place(self, y):
-        """The program's row of y, and its first column."""
+        """The program's row of y and its first column there."""
         if self.NUMBERING == "one row":
             row = 0
             start = kl.program_id(0) * self.BLOCK
@@ -219,7 +219,7 @@ class FlatForm:
 
     @kiln.jit
     def pairs(self, y):
-        """Two elements for each of them, side by side: those that an interleaved array has in their place."""
+        """The tile of an interleaved array: two adjacent elements for each element of `tile`."""
         row, start = self.place(y)
         columns = 2 * start + kl.arange(0, 2 * self.BLOCK)
         mask = None if self.FULL else columns < 2 * y.columns
@@ -227,5 +227,5 @@ class FlatForm:
 
 
 def needs_wide_index(n: int) -> bool:
-    """Whether an index of ``n`` elements, or of the block in which they end, passes 32 bits."""
+    """Whether indices below ``n``, rounded up to a whole block, need more than 32 bits."""
     return n > LARGEST_NARROW

@@ -1,9 +1,9 @@
-"""What the library launches, without launching it: for ahead-of-time compilation and for the tests of compiled code.
+"""Lists what the library launches, without launching it: for ahead-of-time compilation and for tests of compiled code.
 
     for launch in launches_of(lambda: rms_norm(x, weight), DEFAULT_GPU):
         artifact = launch.compile("sm_90a")
 
-Arguments are specialised by the launcher's own rules, and blocks, warps and clusters chosen as on the named machine.
+Arguments are specialised by the launcher's own rules; blocks, warps and clusters are chosen as on the given machine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kiln.runtime.jit import JITFunction
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch: the kernel, what its code is specialised for, the grid and the launch options."""
+    """One launch: the kernel, the specialisation of its code, the grid and the launch options."""
 
     kernel: JITFunction
     parameters: tuple[Any, ...]
@@ -29,7 +29,7 @@ class Launch:
     options: Mapping[str, Any]
 
     def compile(self, target: str, to: str = "object", **options: Any) -> Any:
-        """The artifact for a target row, down to a stage."""
+        """The artifact for a target row, compiled as far as the stage ``to``."""
         from kiln import _kiln, compiler, frontend
         from kiln.runtime.jit import _compile_options
 
@@ -39,7 +39,7 @@ class Launch:
 
 
 class _Specialised(Exception):
-    """Carries what the launcher found out, past the launch."""
+    """Carries the launcher's specialisation out, past the launch."""
 
     def __init__(self, found: Any, disjoint: Any):
         super().__init__()
@@ -47,16 +47,17 @@ class _Specialised(Exception):
 
 
 class _Binder(JITFunction):
-    """A kernel that stops where its code would be compiled."""
+    """A kernel whose launch stops just before compilation."""
 
     def _compile(self, found: Any, options: Any, key: bytes, disjoint: Any, device: int = -1, prefix: str = "") -> Any:
         raise _Specialised(found, disjoint)
 
 
 def launches_of(run: Callable[[], Any], where: Machine = DEFAULT_GPU) -> list[Launch]:
-    """The launches that ``run()`` makes when its arrays are on ``where``. Nothing is run, no array is read or written.
+    """The launches that ``run()`` makes when its arrays are on ``where``. Nothing runs, and no array is read or
+    written.
 
-    The arrays are host arrays that may be uninitialised; results are meaningless.
+    The arrays are host arrays and may be uninitialised; the results are meaningless.
     """
     from kiln import knobs
     from kiln.runtime.jit import make_parameter, recording
@@ -84,6 +85,6 @@ def launches_of(run: Callable[[], Any], where: Machine = DEFAULT_GPU) -> list[La
 
 
 def library_calls() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Calls that reach every kernel of the library in the forms that matter, by name: ``calls()`` of each family."""
+    """Named calls that reach every kernel of the library in the forms that matter: each family's ``calls()``."""
     for family in FAMILIES:
         yield from importlib.import_module(f"kiln.kernels.{family}.configs").calls()

@@ -1,6 +1,6 @@
-"""Where a launch runs, and the few facts of that machine that the launch policies ask for.
+"""Where a launch runs, and the few facts about that machine that the launch policies need.
 
-Tile sizes are chosen per kind of machine: a CPU program walks its tile in the caches of one core, a GPU program holds
+Tile sizes depend on the kind of machine: a CPU program walks its tile in the caches of one core, a GPU program holds
 it in the registers of its threads.
 """
 
@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 from kiln import knobs
 from kiln.kernels.operator import PLANNING, is_torch, on_device, scope
 
-# Bytes that the L2 cache of an H100 holds (an H200's: 60 MiB), where no device can be asked.
+# Size of the L2 cache of an H100 (an H200's: 60 MiB), for when no device can be asked.
 L2_BYTES = 50 << 20
 
 
 class Machine(NamedTuple):
     """``processors``: multiprocessors of a GPU (0: a CPU). ``largest_cluster``: blocks that can share a tile.
-    ``l2_bytes``: what the cache that multiprocessors share holds. ``target``: a GPU's row of the target table."""
+    ``l2_bytes``: the size of the cache that multiprocessors share. ``target``: a GPU's row of the target table."""
 
     processors: int = 0
     largest_cluster: int = 1
@@ -44,7 +44,7 @@ _planned: Machine | None = None
 
 @contextlib.contextmanager
 def launch_options(**options: Any) -> Iterator[None]:
-    """Adds launch options to every launch of the library in a block: ``with launch_options(pdl=True): ...``."""
+    """Adds launch options to every launch of the library inside the block: ``with launch_options(pdl=True): ...``."""
     saved = dict(_options)
     _options.update(options)
     _tell_scope()
@@ -58,7 +58,7 @@ def launch_options(**options: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def planning_for(machine: Machine) -> Iterator[None]:
-    """Chooses launches in a block as if every array were on ``machine``."""
+    """Inside the block, launches are chosen as if every array were on ``machine``."""
     global _planned
     saved, _planned = _planned, machine
     _tell_scope()
@@ -69,12 +69,12 @@ def planning_for(machine: Machine) -> Iterator[None]:
         _tell_scope()
 
 
-# One object for each set of options that there has been.
+# One object for each distinct set of options so far.
 _scopes: dict[Any, Any] = {}
 
 
 def _tell_scope() -> None:
-    """Tells recorded calls (`Operator`) what launches now go by."""
+    """Tells recorded calls (`Operator`) which options now apply to launches."""
     if _planned is not None:
         scope[0] = PLANNING
     elif not _options:
@@ -83,17 +83,17 @@ def _tell_scope() -> None:
         try:
             key = tuple(sorted(_options.items()))
             scope[0] = _scopes.setdefault(key, key)
-        except TypeError:  # options that have no order or no hash
+        except TypeError:  # options that cannot be ordered or hashed
             scope[0] = PLANNING
 
 
 def is_streaming(read_bytes: int, machine: Machine, l2s: float) -> bool:
-    """Whether so many bytes, read once, are ``l2s`` times what the L2 holds."""
+    """Whether ``read_bytes``, read once, are at least ``l2s`` times the size of the L2."""
     return machine.gpu and read_bytes >= l2s * machine.l2_bytes
 
 
 def evict_policy(read_bytes: int, machine: Machine, l2s: float) -> str:
-    """The eviction policy of reads that a plan names itself: the priority that the L2 keeps longest, for streams."""
+    """The eviction policy for plans that name one themselves: for streams, the priority that the L2 keeps longest."""
     return "evict_last" if is_streaming(read_bytes, machine, l2s) else ""
 
 
@@ -103,18 +103,18 @@ def is_planning() -> bool:
 
 
 def is_dependent() -> bool:
-    """Whether ``launch_options`` asks for launches that begin while the one before ends."""
+    """Whether ``launch_options`` asks for launches that begin while the previous one ends."""
     return bool(_options.get("pdl"))
 
 
 def options(**chosen: Any) -> dict[str, Any]:
-    """Launch options: those a policy chose, and those of ``launch_options`` over them."""
+    """The launch options that a policy chose, overridden by those of ``launch_options``."""
     return with_options(chosen)
 
 
 def with_options(chosen: dict[str, Any], early: bool = True) -> dict[str, Any]:
-    """Named arguments of a launch with those of ``launch_options`` over them; ``chosen`` is not changed. ``early``:
-    the next launch may begin before this one ends, if it is asked to."""
+    """A launch's keyword arguments, overridden by ``launch_options``; ``chosen`` is not changed. ``early``: the next
+    launch may begin before this one ends, if that was requested."""
     if not _options:
         return chosen
     found = {**chosen, **_options}
@@ -124,7 +124,7 @@ def with_options(chosen: dict[str, Any], early: bool = True) -> dict[str, Any]:
 
 
 def machine_of(array: Any) -> Machine:
-    """The machine on which a launch with ``array`` runs: the array's own, unless the target switch names another."""
+    """The machine on which a launch with ``array`` runs: the array's device, unless the target switch names another."""
     if _planned is not None:
         return _planned
     if on_device(array):
@@ -136,11 +136,12 @@ _seen: tuple[list[Any], Machine] | None = None
 
 
 def _of_switch() -> Machine:
-    """The machine that the target switch names. Reading a switch takes longer than seeing that it has not changed."""
+    """The machine that the target switch names. Cached, because reading a switch takes longer than seeing that it has
+    not changed."""
     global _seen, _target_places
     now = _standing(_target_places)
     if _seen is None or _seen[0] != now:
-        _target_places = knobs.places("target")  # since the first scope, one of the thread's more
+        _target_places = knobs.places("target")  # once a scope has been entered, the thread's places are watched too
         target = knobs.target
         seen = of_target(target) if target.startswith(("sm_", "cuda")) else CPU
         _seen = _standing(_target_places), seen

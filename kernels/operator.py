@@ -1,4 +1,4 @@
-"""What every library function says about itself: the arguments it takes and changes, the outputs it makes.
+"""How a library function declares itself: the arguments it takes and changes, and the outputs it makes.
 
     @operator(
         outputs=lambda x, weight, **_: (Spec(x.shape, x.dtype),),
@@ -7,18 +7,19 @@
     )
     def rms_norm(x, weight, *, eps: float = 1e-6, out=None): ...
 
-    rms_norm.output_specs(x, weight)     # shapes and dtypes, nothing is run
+    rms_norm.output_specs(x, weight)     # shapes and dtypes; nothing runs
     rms_norm.mutates                     # names of arguments written in place
     print(rms_norm.__doc__)              # ends in the table of shapes and types
 
-The table in the docstring is what calls are checked against: an array of another type or rank, and a number where an
-array belongs, is refused by name. So is a tensor that requires a gradient, while gradients are recorded, by a function
-without a backward. Parameters that are no arrays are checked by their annotation.
+Calls are checked against the table in the docstring: an array of another type or rank, or a number where an array
+belongs, is refused by name. While gradients are recorded, a function without a backward also refuses a tensor that
+requires a gradient. Parameters that are not arrays are checked by their annotations.
 
-A function that is ``repeatable`` runs for the first calls of a kind alone: what it launched is launched again for
-arguments that differ in nothing but their addresses (python/bindings/launch/Replay.h says what makes a kind).
+A ``repeatable`` function runs only for the first calls of each kind: its launches are then repeated for arguments that
+differ only in their addresses (python/bindings/launch/Replay.h says what makes a kind).
 
-Arrays are numpy's, torch's or DeviceArrays; outputs are made by the library of the first array argument, on its device.
+Arrays are numpy arrays, torch tensors or DeviceArrays; outputs come from the library of the first array argument, and
+are on its device.
 """
 
 from __future__ import annotations
@@ -54,16 +55,17 @@ class Spec:
 
 
 def _side(side: Any) -> Any:
-    # A side that torch knows by a symbol only stays one.
+    # Keep a side that torch knows only as a symbol.
     return int(side) if isinstance(side, numbers.Integral) else side
 
 
 class Types:
-    """One row of a table of types: what arrays may be given together, what is computed, what comes out.
+    """One row of a table of types: which types may be given together, the type of the arithmetic, and that of the
+    result.
 
-    ``arrays``   by parameter: the names of types, or the parameter whose type it has to have
+    ``arrays``   for each parameter: the names of its types, or the parameter whose type it must have
     ``inside``   the type of sums and of everything else that is computed
-    ``result``   the type of results that nobody gave an ``out`` for: a name, or the parameter whose type it is
+    ``result``   the type of a result without an ``out``: a name, or the parameter whose type it is
     """
 
     def __init__(self, *, inside: str, result: str = "", **arrays: Sequence[str] | str):
@@ -71,7 +73,7 @@ class Types:
         self.inside, self.result = inside, result
 
     def allowed(self, name: str, given: Mapping[str, str]) -> tuple[str, ...]:
-        """The types of an argument beside those that are given."""
+        """The types that an argument may have, given the types of others."""
         types = self.arrays.get(name)
         if types is None:
             return ()
@@ -92,8 +94,9 @@ class Types:
 
 
 def with_float64(**arrays: Sequence[str] | str) -> tuple[Types, Types]:
-    """Two rows: one of FLOATS with sums in float32, and the same of float64 alone. The first array's type decides the
-    row; what is INSIDE has the type of sums. In float64, arrays that could be any of FLOATS are of the first's type."""
+    """Two rows: one for FLOATS with sums in float32, and the same for float64 alone. The type of the first array
+    selects the row; INSIDE stands for the type of sums. In float64, arrays that could be any of FLOATS must have the
+    type of the first."""
     first = next(iter(arrays))
     single = {name: ("float32",) if types == INSIDE else types for name, types in arrays.items()}
     double = {name: first if types in (FLOATS, INSIDE) else types for name, types in arrays.items()}
@@ -103,12 +106,12 @@ def with_float64(**arrays: Sequence[str] | str) -> tuple[Types, Types]:
 
 @functools.lru_cache(maxsize=256)
 def type_name(dtype: Any) -> str:
-    """The name of a dtype of numpy's, torch's or ml_dtypes'. One in the other byte order has its sign: ">f4"."""
+    """The name of a dtype of numpy, torch or ml_dtypes. The other byte order shows as a sign: ">f4"."""
     return str(dtype).removeprefix("torch.")
 
 
 def _ranks(shapes: str) -> tuple[tuple[int, int | None], ...]:
-    """The ranks that "(n)", "(…, n)" or "(m, k) or (batch, m, k)" admit: least and most, None for no end."""
+    """The ranks that "(n)", "(…, n)" or "(m, k) or (batch, m, k)" admit: minimum and maximum (None: unlimited)."""
     found = []
     for shape in shapes.split(" or "):
         sides = [side for side in shape.strip("()").split(", ") if side]
@@ -117,7 +120,7 @@ def _ranks(shapes: str) -> tuple[tuple[int, int | None], ...]:
     return tuple(found)
 
 
-# What a parameter takes that is no array, by its annotation: how a message calls it, and whether a value is one.
+# Kinds of parameters that are not arrays, by annotation: their name in messages, and whether a value is one.
 def is_integer(value: Any) -> bool:
     return isinstance(value, numbers.Integral) and not _is_truth(value)
 
@@ -139,7 +142,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 
 
 def show(value: Any) -> str:
-    """An argument in a message."""
+    """How a message shows an argument."""
     if is_array(value):
         return f"an array of shape {tuple(value.shape)} and type {type_name(value.dtype)}"
     text = repr(value)
@@ -147,7 +150,7 @@ def show(value: Any) -> str:
 
 
 def check_value(name: str, value: Any, words: str, fits: bool) -> None:
-    """Refuses an argument that is no array: ``words`` say what it may be."""
+    """Refuses an argument that is not an array unless it ``fits``; ``words`` say what it may be."""
     if not fits:
         raise ArgumentError(name, f"expected {words}, got {show(value)}")
 
@@ -159,14 +162,14 @@ def listed(names: Sequence[str]) -> str:
 class Operator:
     """A library function with its arguments, ``output_specs`` and ``mutates``; call it like the function.
 
-    arrays      the shape of each parameter that is an array; "out[0]" where ``out`` is a pair
-    types       the rows of its table of types; a call has to fit one of them
-    in_place    parameters whose very elements an output may be: each is read before it is written
-    lists       whether there may be a list of arrays in the place of an array (the function checks them)
-    repeatable  whether its launches, its outputs and what it returns follow from the kinds of its arguments: shapes,
-                strides, types, devices, alignment to 16 bytes, where memory overlaps, and values of what is no array.
-                It reads no array, keeps nothing between calls, and allocates by ``empty`` and ``output`` alone
-    gradient    "module:function" that torch differentiates, with the same arguments; imported when it is needed
+    arrays      the shape of each array parameter; "out[0]" where ``out`` is a pair
+    types       the rows of its table of types; a call must match one of them
+    in_place    parameters that an output may be identical to: each element is read before it is written
+    lists       whether a list of arrays may replace an array (the function checks them)
+    repeatable  whether its launches, outputs and result depend only on the kinds of its arguments: shapes,
+                strides, types, devices, alignment to 16 bytes, which memory overlaps, and the values of all others.
+                It reads no array, keeps no state between calls, and allocates only with ``empty`` and ``output``
+    gradient    "module:function" that torch differentiates, with the same arguments; imported on first use
     """
 
     def __init__(
@@ -186,8 +189,8 @@ class Operator:
         self.mutates, self.arrays, self.types = mutates, dict(arrays or {}), types
         self.in_place, self.lists, self.repeatable = in_place, lists, repeatable
         self.gradient = gradient
-        self._calls: Any = None  # a _kiln.CallCache: made by the first call
-        self._again: Any = None  # its `call`
+        self._calls: Any = None  # a _kiln.CallCache, made by the first call
+        self._again: Any = None  # its `call` method
         self._slowly = self._run
         self.signature = inspect.signature(function)
         self._outputs = outputs
@@ -198,7 +201,7 @@ class Operator:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         torch = sys.modules.get("torch")
-        if torch is not None and torch.compiler.is_dynamo_compiling():  # `is_traced_by_torch`, without a call
+        if torch is not None and torch.compiler.is_dynamo_compiling():  # `is_traced_by_torch`, inlined
             from kiln.runtime import torch_graph
 
             return torch_graph.call(self, args, kwargs)
@@ -218,13 +221,14 @@ class Operator:
         return self._calls
 
     def forget(self) -> None:
-        """Runs the function for every call again: for who changes what it goes by, such as a global of a policy."""
+        """Drops the recorded calls: needed after a change to something else it depends on, such as a policy's
+        global."""
         if self._calls is not None:
             self._calls.forget()
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
-            # Calls are alike whose arguments are of the same kinds: all but the first are one look-up.
+            # Arguments of the same kinds make the call the same: all but the first need one lookup.
             key = (*map(_kind, args), *kwargs, *map(_kind, kwargs.values()))
             of_torch = self._admitted.get(key)
             if of_torch is None:
@@ -244,12 +248,12 @@ class Operator:
             raise problem.with_traceback(None) from None
 
     def output_specs(self, *args: Any, **kwargs: Any) -> tuple[Spec, ...]:
-        """Shapes and dtypes of the outputs for these arguments; runs and allocates nothing."""
+        """Shapes and dtypes of the outputs for these arguments; nothing runs or is allocated."""
         kwargs.pop("out", None)
         return self._outputs(*args, **kwargs)
 
     def __get__(self, instance: Any, owner: Any = None) -> Operator:
-        """What `help` takes for a function, and shows the signature of."""
+        """Makes `help` treat the operator as a function and show its signature."""
         return self
 
     def __repr__(self) -> str:
@@ -267,12 +271,12 @@ class Operator:
     # -- checks ----------------------------------------------------------------------------
 
     def _admit(self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
-        """Checks a call whose like was not seen before; whether torch's tensors are among its arguments, and such whose
-        class stands between a call and the memory."""
+        """Checks a call of a new kind. Returns 0 without torch tensors, another number with them, and _DISPATCHED if a
+        class of theirs intercepts operators."""
         try:
             bound = self.signature.bind(*args, **kwargs).arguments
         except TypeError:
-            return 0  # Python says it when the function is called
+            return 0  # calling the function raises it
         arrays = dict(self._given(bound))
         for name, value in bound.items():
             if name not in self.arrays and not (name == "out" and "out[0]" in self.arrays):
@@ -287,7 +291,7 @@ class Operator:
         return of_torch
 
     def _given(self, bound: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-        """The arguments that are arrays or should be; None where an argument may be left out."""
+        """The arguments that are or should be arrays; an optional argument that is None is left out."""
         pair = [name for name in self.arrays if name.startswith("out[")]
         for name, value in bound.items():
             if name in self.arrays:
@@ -346,7 +350,7 @@ class Operator:
         return f"{self.function.__name__} takes {', '.join(f'{name} {self.arrays[name]}' for name in given)}"
 
     def _swapped(self, name: str, given: Mapping[str, Any]) -> str | None:
-        """The hint for two arguments that fit in each other's place."""
+        """The hint if this argument and another would fit in each other's place."""
         for other, value in given.items():
             if other != name and is_array(value) and self._has_rank(name, value) and self._has_rank(other, given[name]):
                 if not self._has_rank(other, value) or not self._has_rank(name, given[name]):
@@ -354,7 +358,7 @@ class Operator:
         return None
 
     def _check_types(self, given: dict[str, str]) -> None:
-        """Narrows the table argument by argument; the first that leaves no row is at fault."""
+        """Narrows the table argument by argument; the first argument that leaves no row is at fault."""
         rows = list(self.types)
         seen: dict[str, str] = {}
         for name, got in given.items():
@@ -383,13 +387,13 @@ class Operator:
         )
 
     def _binds(self, other: str, name: str) -> bool:
-        """Whether the type of one argument decides what another's may be."""
+        """Whether the type of one argument determines the types that another may have."""
         return len({row.allowed(name, {}) for row in self.types}) > 1 or any(
             row.arrays.get(name) == other for row in self.types
         )
 
     def check(self, *args: Any, **kwargs: Any) -> None:
-        """Refuses arguments that the table of shapes and types has no row for; nothing is run."""
+        """Refuses arguments that match no row of the table of shapes and types; nothing runs."""
         try:
             self._admit(None, args, kwargs)
         except ArgumentError as problem:
@@ -420,7 +424,7 @@ def _requires_gradients(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 
 def refuse_gradient(name: str, option: str = "") -> NoReturn:
-    """``option``: the argument that has no backward, where others have one."""
+    """``option``: the argument without a backward, if the function has one otherwise."""
     raise ArgumentError(
         name,
         f"expected a tensor that requires no gradient (because there is no backward{' with ' * bool(option)}{option}, "
@@ -430,7 +434,7 @@ def refuse_gradient(name: str, option: str = "") -> NoReturn:
 
 
 def _kind(value: Any) -> Any:
-    """What of an argument the checks depend on."""
+    """The properties of an argument that the checks depend on."""
     dtype = getattr(value, "dtype", None)
     if dtype is not None:
         return type(value), dtype, value.ndim
@@ -439,17 +443,17 @@ def _kind(value: Any) -> Any:
 
 _PLAIN, _DISPATCHED = 1, 2
 
-# What calls go by beside their arguments and the switches that kernels watch: `machine` puts one object here for each
-# state that it is in, and PLANNING where launches are not made for the arrays.
+# What calls depend on besides their arguments and the switches that kernels watch: `machine` stores one object here for
+# each of its states, and PLANNING while launches are not made for the arrays.
 PLANNING = object()
 scope: list[Any] = [None]
 
-# Whom to tell of arrays that are made, once calls are recorded.
+# The function to tell about new arrays, once calls are recorded.
 _tell_made: list[Callable[..., None] | None] = [None]
 
 
 def _of_torch(value: Any) -> int:
-    """Whether it is a tensor (or may hold some), and one whose class gets to see operators, such as a fake one."""
+    """Whether it is (or may hold) a torch tensor, and whether its class intercepts operators, as fake tensors do."""
     if isinstance(value, (list, tuple)):
         return max(map(_of_torch, value), default=_PLAIN)
     if not is_torch(value):
@@ -480,7 +484,8 @@ def operator(
     repeatable: bool = False,
     gradient: str = "",
 ) -> Callable[[Callable], Operator]:
-    """Decorates a library function with what ``Operator`` says about it; ``outputs`` gives its outputs' specs."""
+    """Decorates a library function with what ``Operator`` says about it; ``outputs`` computes the specs of its
+    outputs."""
     return lambda function: Operator(function, outputs, mutates, arrays, types, in_place, lists, repeatable, gradient)
 
 
@@ -495,7 +500,7 @@ def is_torch(array: Any) -> bool:
 
 
 def is_array(value: Any) -> bool:
-    """Whether it is an array of some library; numpy's scalars are numbers."""
+    """Whether it is an array of some library; numpy scalars are numbers."""
     if is_torch(value):
         return hasattr(value, "stride")
     return hasattr(value, "strides") and hasattr(value, "shape") and hasattr(value, "dtype") and not _is_scalar(value)
@@ -512,7 +517,7 @@ def on_device(array: Any) -> bool:
 
 
 def empty(spec: Spec, like: Any) -> Any:
-    """An uninitialised array as ``spec`` says, of the library and on the device of ``like``."""
+    """An uninitialised array of shape and dtype ``spec``, in the library and on the device of ``like``."""
     if is_torch(like):
         import torch
 
@@ -520,7 +525,7 @@ def empty(spec: Spec, like: Any) -> Any:
         named = {"dtype": dtype, "device": like.device}
         made = torch.empty(spec.shape, **named)
         if _tell_made[0] is not None:
-            # A call of the same kind may say it in fewer words.
+            # A call with the same shape and type can be shorter.
             same = dtype == like.dtype and tuple(like.shape) == spec.shape and like.is_contiguous()
             _tell_made[0](made, like if same else None, torch.empty_like if same else torch.empty, (spec.shape,), named)
         return made
@@ -547,10 +552,10 @@ def output(
     inputs: Mapping[str, Any] | None = None,
     same: Sequence[str] = (),
 ) -> Any:
-    """``out`` if the caller gave one, else a new array.
+    """``out`` if the caller passed one, else a new array.
 
-    One that was given has to have the shape, to be writable, and to hold each element once; of ``inputs`` it may share
-    memory with none, but be the very elements of those named in ``same``.
+    An ``out`` must have the right shape, be writable, and hold each element once. It may not share memory with any of
+    ``inputs``, except that it may be identical to those named in ``same``.
     """
     if out is None:
         return empty(spec, like)
@@ -562,7 +567,7 @@ def output(
 
 
 def check_written(name: str, array: Any, shape: Sequence[int], because: str) -> None:
-    """Refuses an array that a kernel cannot write an element of each index to."""
+    """Refuses an array in which a kernel cannot write a separate element for each index."""
     if tuple(array.shape) != tuple(shape):
         raise ArgumentError(name, f"expected shape {tuple(shape)} (because {because}), got {tuple(array.shape)}")
     flags = getattr(array, "flags", None)
@@ -578,8 +583,8 @@ def check_written(name: str, array: Any, shape: Sequence[int], because: str) -> 
 
 
 def _overlaps_itself(array: Any) -> bool:
-    """Whether two indices may mean one place: strides in their order, each has to step over all that those before it
-    reach. (The few arrays interleaved so that this fails and no two do are refused with the others.)"""
+    """Whether two indices may address the same element: in increasing order, each stride must step over everything that
+    the smaller ones reach. (The few interleaved arrays that fail this without any overlap are refused too.)"""
     if 0 in array.shape or is_contiguous(array):
         return False
     reach = 0
@@ -592,7 +597,7 @@ def _overlaps_itself(array: Any) -> bool:
 
 
 def _span(array: Any) -> tuple[int, int]:
-    """The addresses from the first byte that the elements reach to behind the last."""
+    """The addresses of the first byte that the elements occupy and of the byte after the last."""
     first = last = address(array)
     if is_contiguous(array):
         return first, first + math.prod(array.shape) * array.itemsize
@@ -611,7 +616,7 @@ def _places(array: Any) -> list[tuple[int, int]]:
 
 
 def check_contiguous(**arrays: Any) -> None:
-    """Refuses arrays that a kernel cannot walk as one row."""
+    """Refuses arrays whose elements do not form one contiguous row."""
     for name, array in arrays.items():
         if not is_contiguous(array):
             raise ArgumentError(
@@ -623,9 +628,9 @@ def check_contiguous(**arrays: Any) -> None:
 
 
 def check_apart(name: str, out: Any, other: str, array: Any, may_be_same: bool = False) -> None:
-    """Refuses an output in the memory of another argument, where programs would read what others have written.
+    """Refuses an output that overlaps another argument: programs would read what others have already written.
 
-    ``may_be_same``: every element of the output may be the element of the same index of the other one.
+    ``may_be_same``: the two may be identical, element for element.
     """
     first, last = _span(out)
     begin, end = _span(array)
@@ -645,7 +650,7 @@ def check_apart(name: str, out: Any, other: str, array: Any, may_be_same: bool =
 
 
 class _Described:
-    """An array's place in memory, for numpy to reason about; nothing is read there."""
+    """Describes an array's memory to numpy, which never reads it."""
 
     def __init__(self, array: Any):
         steps = tuple(step * array.itemsize for step in strides(array))
@@ -663,7 +668,7 @@ def _share_memory(one: Any, other: Any) -> bool:
 
     try:
         return bool(np.shares_memory(np.asarray(_Described(one)), np.asarray(_Described(other)), max_work=1 << 16))
-    except Exception as problem:  # numpy 1 and 2 have the class in different modules
+    except Exception as problem:  # the class is in different modules of numpy 1 and 2
         if type(problem).__name__ != "TooHardError":
             raise
         return True
@@ -677,7 +682,7 @@ def strides(array: Any) -> tuple[int, ...]:
 
 
 def is_contiguous(array: Any) -> bool:
-    """Whether the elements lie side by side in the order of the indices."""
+    """Whether the elements are adjacent in memory, in index order."""
     if is_torch(array):
         return bool(array.is_contiguous())
     if hasattr(array, "flags"):
@@ -693,7 +698,7 @@ def is_contiguous(array: Any) -> bool:
 
 
 def address(array: Any) -> int:
-    """Where the first element lies, in the memory of the array's device."""
+    """The address of the first element, in the memory of the array's device."""
     if is_torch(array):
         return array.data_ptr()
     place = array.__cuda_array_interface__ if on_device(array) else array.__array_interface__
@@ -701,7 +706,7 @@ def address(array: Any) -> int:
 
 
 def upload(array: Any, like: Any) -> Any:
-    """A numpy array as one of the library and on the device of ``like``."""
+    """A numpy array, converted to the library and copied to the device of ``like``."""
     if is_torch(like):
         import torch
 
@@ -714,7 +719,7 @@ def upload(array: Any, like: Any) -> Any:
 def rows_of(array: Any, name: str = "x") -> tuple[int, int, int]:
     """``array`` seen as rows of its last dimension: (number of rows, row stride, column stride), in elements.
 
-    Refuses leading dimensions that one stride cannot walk; nothing is ever copied.
+    Refuses leading dimensions that a single stride cannot walk; never copies.
     """
     if array.ndim == 0:
         raise ArgumentError(name, "expected at least one dimension (because rows are reduced), got a scalar")
@@ -738,7 +743,7 @@ def rows_of(array: Any, name: str = "x") -> tuple[int, int, int]:
 def tile_side(n: int, multiple: int = 16) -> int:
     """The smallest legal side of a tile (2^k times an odd number up to 31) that is at least ``n``.
 
-    A multiple of ``multiple`` (a power of two), so that it splits into whole vectors.
+    It is a multiple of ``multiple`` (a power of two), so that it splits into whole vectors.
     """
     blocks = max(1, -(-n // multiple))
     shift = max(0, blocks.bit_length() - 5)

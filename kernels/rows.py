@@ -1,8 +1,8 @@
 """How many threads hold a row, and how many rows a program holds: the launch policy of every kernel that reduces rows.
 
-On a GPU a row lives in registers between its statistics and its use, so that memory is read once. A thread holds a few
-16-byte accesses of it, all in flight before the first is used; long rows are spread over a cluster of blocks, short
-ones share a block. On the CPU a program walks one row.
+On a GPU a row stays in registers between the reduction and its use, so that memory is read once. A thread makes a few
+16-byte accesses, all in flight before the first is used; long rows are spread over a cluster of blocks, short ones
+share a block. On the CPU a program walks one row.
 """
 
 from __future__ import annotations
@@ -18,50 +18,53 @@ from kiln.kernels.operator import tile_side
 from kiln.kernels.views import Tile
 from kiln.kernels.views import read as read
 
-# Bytes a thread asks for before it uses any: with 1024 threads on a multiprocessor 64 KB are in flight, twice what the
-# memory's latency needs at full rate. Kernels whose rows wait for one exchange do better with half of it and more
+# Bytes that a thread requests before it uses any: with 1024 threads per multiprocessor, 64 KB are in flight, twice what
+# memory latency needs at full rate. Kernels whose rows wait for one exchange do better with half as many bytes and more
 # threads.
 THREAD_BYTES = 64
 VECTOR_BYTES = 16
 WARP = 32
 BLOCK_THREADS = 128
 # A block holds at most this many elements of a row (512 threads, 32 float32 registers each), so that two blocks share a
-# multiprocessor and one loads while the other computes; the row's rest goes to more blocks of the cluster.
+# multiprocessor and one loads while the other computes. Longer rows use more blocks, in a cluster.
 BLOCK_ELEMENTS = 16384
 LARGEST_BLOCK_ELEMENTS = 32768
-# A longer row of 16-bit elements waits for its statistics as it was loaded, 64 elements in 32 registers, so that 64
-# registers a thread do, unless two vectors come on top. Blocks are small, for many of them to share a multiprocessor,
-# each at another point of its work; twice as large where the cluster would be larger than every GPU with clusters has.
+# A longer row of 16-bit elements waits for its statistics in the type it was loaded in, 64 elements in 32 registers.
+# Then 64 registers per thread are enough, unless two vectors are needed as well. Blocks are small, so that many share a
+# multiprocessor, each at another point of its work; they are twice as large where the cluster would otherwise be larger
+# than every GPU with clusters supports.
 PACKED_ELEMENTS = 64
 PACKED_THREADS = 128
 PORTABLE_CLUSTER = 8
-# A few long rows wait for latencies: they are spread over the largest portable cluster while its blocks are at most so
-# many to a multiprocessor (µs: softmax of 1×18944 3.24 instead of 3.93, of 44×18944 4.25 instead of 4.76, of 130×18944
-# 8.1 instead of 6.2; LayerNorm of 1×18944 3.29 instead of 4.08; residual + RMSNorm of 44×18944 3.99 instead of 4.53).
+# A few long rows are bound by latency. They are spread over the largest portable cluster as long as this gives at most
+# this many blocks per multiprocessor (µs: softmax of 1×18944 3.24 instead of 3.93, of 44×18944 4.25 instead of 4.76, of
+# 130×18944 8.1 instead of 6.2; LayerNorm of 1×18944 3.29 instead of 4.08; residual + RMSNorm of 44×18944 3.99 instead
+# of 4.53).
 FEW_ROWS_BLOCKS = 3
 FEW_ROWS_ELEMENTS = 48
-# Rows that are read once and are this many times what the L2 holds are read with the priority that it keeps longest.
-# They then displace each other and not the lines on their way to memory, 1 to 4 % faster; smaller ones lose 1 %.
+# Rows that are read once and are this many times the size of the L2 are read with the priority that it keeps longest.
+# They then displace each other and not the lines on their way to memory: 1 to 4 % faster; smaller ones lose 1 %.
 STREAM_L2S = 2.0
 STREAM_THREADS = 256
-# Of many rows that leave more of a block's threads idle than this, a block of several rows a multiprocessor is better.
+# With many rows that leave more of a block's threads idle than this, several smaller blocks per multiprocessor are
+# better.
 MOST_IDLE = 1.1
 SEVERAL_THREADS = 256
-# With two vectors, many rows of up to so many elements are read twice, the second time from near, in blocks of which a
-# thread has one access (LayerNorm of 4096×18944 89 µs instead of 108, of 4096×24576 109 instead of 127).
+# With two vectors, many rows of up to this many elements are read twice, the second time from a nearby cache, in blocks
+# that give each thread one access (LayerNorm of 4096×18944 89 µs instead of 108, of 4096×24576 109 instead of 127).
 LONG_WITH_VECTORS, LONG_BLOCK = 24576, 4096
-# One exchange of what the warps of a row found costs less than two, as long as a thread holds few of its elements; or
-# where exchanges take longest, over a large cluster (softmax of 44×24576 4.30 µs, not 4.62).
+# One exchange of the warps' results costs less than two, as long as a thread holds few elements, or where exchanges
+# take longest, over a large cluster (softmax of 44×24576 4.30 µs, not 4.62).
 PART_ELEMENTS = 40
 
 
 @dataclass(frozen=True)
 class RowPlan:
-    """A launch over rows: the tile ``rows × block`` and the threads that hold it.
+    """A launch over rows: a tile of ``rows × block`` and the threads that hold it.
 
-    ``loop``: the row does not fit the registers; it is walked in blocks, and read again for its use. ``registers``:
-    the most a thread may have (None: what the compiler wants). ``streaming``: the rows are several times what the
-    L2 holds. ``early``: the next launch may begin before this one ends.
+    ``loop``: the row does not fit the registers; it is walked in blocks, and read a second time when it is used.
+    ``registers``: the most that a thread may have (None: the compiler decides). ``streaming``: the rows are several
+    times the size of the L2. ``early``: the next launch may begin before this one ends.
     """
 
     block: int
@@ -77,7 +80,7 @@ class RowPlan:
         return (-(-rows // self.rows),)
 
     def meta(self, rows: int, n: int, machine: Machine) -> dict[str, Any]:
-        """PLAN, the constexpr argument that the kernels share, and the launch options."""
+        """The constexpr argument PLAN, which the kernels share, and the launch options."""
         single = is_dependent() and self.grid(rows)[0] * self.cluster <= machine.processors
         return with_options(_meta(self, rows, n, machine.gpu, single), self.early)
 
@@ -102,10 +105,10 @@ def _meta(plan: RowPlan, rows: int, n: int, gpu: bool, single: bool) -> dict[str
 def plan(
     rows: int, n: int, itemsize: int, streams: int, machine: Machine, vectors: int = 0, thread_bytes: int = THREAD_BYTES
 ) -> RowPlan:
-    """The plan for ``rows`` rows of ``n`` elements, read from ``streams`` arrays of ``itemsize`` bytes an element.
+    """The plan for ``rows`` rows of ``n`` elements, read from ``streams`` arrays of ``itemsize`` bytes per element.
 
-    ``vectors``: how many further arrays of one row, such as weights, every row is combined with. ``thread_bytes``: what
-    a thread asks for where rows are many and fit a block.
+    ``vectors``: how many one-row arrays, such as weights, are combined with every row. ``thread_bytes``: how much a
+    thread requests where rows are many and fit a block.
     """
     return _gpu_plan(rows, n, itemsize, streams, machine, vectors, thread_bytes) if machine.gpu else _cpu_plan(n)
 
@@ -118,7 +121,7 @@ def _cpu_plan(n: int) -> RowPlan:
 def _long(
     rows: int, n: int, itemsize: int, streams: int, machine: Machine, vectors: int, thread_bytes: int
 ) -> tuple[int, int] | None:
-    """The threads of a block and the blocks of a cluster for long rows, where those of `_cluster` are not the best."""
+    """Threads per block and blocks per cluster for long rows, where `_cluster` does not give the best; else None."""
     if not BLOCK_ELEMENTS < n <= PORTABLE_CLUSTER * BLOCK_ELEMENTS or machine.largest_cluster < PORTABLE_CLUSTER:
         return None
     if rows * PORTABLE_CLUSTER <= FEW_ROWS_BLOCKS * machine.processors:
@@ -126,12 +129,13 @@ def _long(
     if itemsize != 2:
         return None
     if rows > 2 * machine.processors:
-        # Alone in its registers, a row of many may as well be one block's (softmax of 4096×18944 74.3 µs, not 79.3).
+        # With many rows that need no other registers, one block per row is better (softmax of 4096×18944 74.3 µs, not
+        # 79.3).
         alone = streams == 1 and vectors == 0 and n <= 512 * PART_ELEMENTS
         return (512, 1) if alone else None
-    # A row for each multiprocessor: where elements take many operations, all its threads (softmax of 130×24576 6.2 µs,
-    # not 6.5, LayerNorm of 130×18944 5.7, not 6.4); else two small blocks end sooner than large ones (residual and
-    # RMSNorm of 130×18944 6.8 µs, not 9.0).
+    # At most one row per multiprocessor. Where each element takes many operations, use all threads of one block
+    # (softmax of 130×24576 6.2 µs, not 6.5, LayerNorm of 130×18944 5.7, not 6.4); otherwise small blocks finish sooner
+    # than large ones (residual and RMSNorm of 130×18944 6.8 µs, not 9.0).
     whole = LARGEST_BLOCK_ELEMENTS if vectors < 2 else BLOCK_ELEMENTS * 3 // 2
     if thread_bytes >= THREAD_BYTES and rows <= machine.processors and n <= whole:
         return 1024, 1
@@ -140,13 +144,13 @@ def _long(
 
 
 def _cluster(rows: int, n: int, itemsize: int, streams: int, machine: Machine, vectors: int) -> tuple[int, bool] | None:
-    """How many blocks share a row, and whether it waits packed; None if no cluster's registers hold it."""
+    """How many blocks share a row, and whether the row waits packed; None if it exceeds every cluster's registers."""
     if n <= BLOCK_ELEMENTS:
         return 1, False
     small = PACKED_THREADS * PACKED_ELEMENTS
     part = small if n <= PORTABLE_CLUSTER * small else 2 * small
     cluster = min(machine.largest_cluster, kiln.next_power_of_2(-(-n // part)))
-    # Where packed rows would leave multiprocessors without a block, more threads finish them sooner.
+    # Where packing would leave multiprocessors without a block, more threads finish sooner.
     packed = itemsize == 2 and streams == 1 and vectors < 2 and rows * cluster >= 2 * machine.processors
     if not packed:
         cluster = min(machine.largest_cluster, kiln.next_power_of_2(-(-n // BLOCK_ELEMENTS)))
@@ -158,38 +162,40 @@ def _cluster(rows: int, n: int, itemsize: int, streams: int, machine: Machine, v
 def _elements(
     rows: int, n: int, part: int, itemsize: int, streams: int, machine: Machine, thread_bytes: int, streaming: bool
 ) -> int:
-    """How many of the ``part`` elements of a row that its block has a thread holds, if the row does not wait packed."""
+    """Elements that a thread holds, of the ``part`` elements of a row in its block, if the row does not wait packed."""
     vector = max(1, VECTOR_BYTES // itemsize)
     each = max(vector, thread_bytes // (itemsize * streams))
     if rows <= machine.processors:
-        # Latency, not bandwidth: as many threads as the row keeps busy, in few enough warps to meet quickly.
+        # Bound by latency, not bandwidth: as many threads as the row keeps busy, in few enough warps for a quick
+        # exchange.
         each = vector if n > 512 * vector or streams > 1 else 2 * vector
     elif rows <= 4 * machine.processors:
         each = max(vector, each // 2)
     if part > BLOCK_ELEMENTS:
         return max(each, 32)
-    # Two arrays a row wait twice as long for their bytes: one access to each, by as many threads as there can be.
+    # Two arrays take twice as long to arrive: one access to each, by as many threads as possible.
     threads = 512 if streams == 1 else 1024
     each = max(each, vector * -(-part // (threads * vector)))
-    # Streams are faster with twice the bytes a thread than with larger blocks.
+    # Streams gain more from twice the bytes per thread than from larger blocks.
     return 2 * each if streaming and streams == 1 and each < 32 and part > STREAM_THREADS * each else each
 
 
 def _block(n: int, threads: int, cluster: int, vector: int, least: int) -> int:
-    """The tile of a row. Whole vectors on every thread of it; what is over is masked and costs no traffic. Smaller ones
-    (of ``least`` elements) if nothing is over then: a row without masks is faster than one with the widest accesses."""
+    """The tile of a row: whole vectors on each of its threads; the excess is masked and costs no traffic. Smaller
+    vectors (of ``least`` elements) if they leave no excess: a row without masks is faster than one with the widest
+    accesses."""
     spread = threads * cluster
     return n if least and tile_side(n, spread * least) == n else tile_side(n, spread * vector)
 
 
 def _ragged(n: int, threads: int, cluster: int, most: int, streams: int, vectors: int) -> tuple[int, int]:
-    """The threads of a block and the blocks of a cluster for many rows of 16-bit elements, most of whose threads should
-    have something to do: 5120 elements on 512 threads of 16 leave a third of them idle, and 256 threads of 20 none.
+    """Threads per block and blocks per cluster for many rows of 16-bit elements, so that most threads have something to
+    do: 5120 elements on 512 threads of 16 leave a third of them idle, on 256 threads of 20 none.
 
-    ``most``: blocks that a cluster may have. Two vectors of weights leave a thread of a large block room for 24 masked
-    elements, and for 64 if none is masked or if four small blocks share the row and ask for weights late (LayerNorm of
-    4096×14000 81 instead of 98 µs). Two small blocks that are full do better than a
-    large one (4096×16384 69 instead of 72), if only those (of 13824 or 14336 columns 74 instead of 63).
+    ``most``: the largest allowed number of blocks in a cluster. Beside two vectors of weights, a thread of a large
+    block has room for 24 masked elements, or for 64 if none is masked, or if four small blocks share the row and read
+    the weights late (LayerNorm of 4096×14000 81 instead of 98 µs). Two small full blocks do better than a large one
+    (4096×16384 69 instead of 72), but only if they are full (of 13824 or 14336 columns 74 instead of 63).
     """
     if vectors > 1 and n > 8192:
         if n == 2 * PACKED_THREADS * 64 and most > 1:
@@ -200,7 +206,7 @@ def _ragged(n: int, threads: int, cluster: int, most: int, streams: int, vectors
         if n <= 2 * SEVERAL_THREADS * 24:
             return 2 * SEVERAL_THREADS, 1
         return (PACKED_THREADS, 4) if most >= 4 and n <= 4 * PACKED_THREADS * 64 else (threads, cluster)
-    # Alone in its registers, a row of that length does better with fewer threads that hold more of it (softmax of
+    # With no other registers needed, a row of that length does better on fewer threads that hold more of it (softmax of
     # 777×16384 15.0 instead of 16.8 µs, of 4096×16384 66.5 instead of 68.1, of 777×12288 11.9 instead of 12.5).
     if vectors == 0 and streams == 1 and 8192 < n <= SEVERAL_THREADS * 64:
         if _block(n, SEVERAL_THREADS, 1, 8, 4) <= 1.05 * n:
@@ -212,9 +218,9 @@ def _ragged(n: int, threads: int, cluster: int, most: int, streams: int, vectors
 
 
 def _even(n: int, threads: int, streams: int) -> tuple[int, int]:
-    """The threads of a block, and the elements of its narrowest accesses, for few rows of 16-bit elements that would
-    leave many threads of a larger block idle (softmax of 130×5120 2.92 instead of 3.12 µs, residual and RMSNorm of
-    44×5120 2.7 instead of 2.85)."""
+    """Threads per block, and elements of the narrowest access, for few rows of 16-bit elements that would leave many
+    threads of a larger block idle (softmax of 130×5120 2.92 instead of 3.12 µs, residual and RMSNorm of 44×5120 2.7
+    instead of 2.85)."""
     if not 4096 < n < 8192 or _block(n, threads, 1, 8, 4) <= MOST_IDLE * n:
         return threads, 4
     if streams > 1:
@@ -230,7 +236,8 @@ def _gpu_plan(
     streaming = is_streaming(rows * n * itemsize * streams, machine, STREAM_L2S)
     if long := _long(rows, n, itemsize, streams, machine, vectors, thread_bytes):
         threads, cluster = long
-        # Of two arrays the narrowest tile: in fewer registers, the next launch's blocks fit beside (5.99, not 7.17 µs).
+        # For two arrays the narrowest tile: with fewer registers, blocks of the next launch fit too (5.99, not 7.17
+        # µs).
         block = tile_side(n, threads * cluster * (2 if streams > 1 else vector))
         return RowPlan(block, 1, threads // WARP, cluster, streaming=streaming)
     spread = _cluster(rows, n, itemsize, streams, machine, vectors)
@@ -245,11 +252,11 @@ def _gpu_plan(
     else:
         each = _elements(rows, n, part, itemsize, streams, machine, thread_bytes, streaming)
     threads = min(1024, kiln.next_power_of_2(-(-part // each)))
-    # A row has a warp at least. One that is alone waits less in a whole block of narrow accesses (RMSNorm of 1×512 1.63
+    # A row has at least one warp. A lone row waits less with a whole block of narrow accesses (RMSNorm of 1×512 1.63
     # instead of 1.72 µs).
     least = vector // 2
-    # Where rows about cover the multiprocessors, the next launch's blocks are dealt out before those of this one are
-    # gone, and not evenly (softmax of 130×6656 3.0 or 3.8 µs, LayerNorm of 130×3072 2.2 or 2.6).
+    # Where there is about one row per multiprocessor, an early next launch gets its blocks placed before the blocks of
+    # this one are gone, and unevenly (softmax of 130×6656 3.0 or 3.8 µs, LayerNorm of 130×3072 2.2 or 2.6).
     early = not (2 * rows > machine.processors >= rows and thread_bytes >= THREAD_BYTES and 1024 < n)
     if n >= WARP * vector:
         threads = max(threads, WARP)
@@ -262,8 +269,8 @@ def _gpu_plan(
             most = min(machine.largest_cluster, PORTABLE_CLUSTER)
             threads, cluster = _ragged(n, threads, cluster, most, streams, vectors)
             least = 2 if vectors > 1 and n > 8192 else least
-            # What begins early takes places that four blocks to a row wait for, or large ones with idle threads (4 % of
-            # LayerNorm's time at 14,000 columns, 3 % at 11,008).
+            # A launch that begins early takes the place of blocks still waiting: of rows with four blocks, or of large
+            # blocks with idle threads (4 % of LayerNorm's time at 14,000 columns, 3 % at 11,008).
             early = vectors < 2 or (cluster < 4 and (n <= 8192 or threads <= SEVERAL_THREADS))
     block = _block(n, threads, cluster, vector, least)
     if threads >= BLOCK_THREADS or cluster > 1:
@@ -277,7 +284,7 @@ def _gpu_plan(
 # ---- the plan as kernels see it --------------------------------------------------------------------------------------
 @kiln.jit
 def rows_tile(x, ROWS: kl.constexpr, BLOCK: kl.constexpr, FULL: kl.constexpr, EVEN: kl.constexpr):
-    """The ROWS rows of x that a program holds. FULL: the columns are all there, EVEN: the rows are."""
+    """The ROWS rows of x that a program holds. FULL: no column is missing; EVEN: no row is missing."""
     row = (kl.program_id(0) * ROWS + kl.arange(0, ROWS))[:, None]
     columns = kl.arange(0, BLOCK)[None, :]
     column_mask = None if FULL else columns < x.columns
@@ -292,10 +299,10 @@ def rows_tile(x, ROWS: kl.constexpr, BLOCK: kl.constexpr, FULL: kl.constexpr, EV
 
 @kiln.struct
 class RowForm:
-    """How a program holds rows: ROWS of them, BLOCK columns each; PLAN of the kernels that reduce rows.
+    """How a program holds rows: ROWS rows of BLOCK columns each. PLAN of the kernels that reduce rows.
 
-    FULL: the columns are all there, EVEN: the rows are. PARTS: warps that hold a row each a part of it, 1 if what they
-    find is exchanged at each step.
+    FULL: no column is missing; EVEN: no row is missing. PARTS: the number of warps that each reduce their own part of a
+    row and exchange results once; 1 if they exchange at each step.
     """
 
     BLOCK: kl.constexpr
@@ -306,10 +313,10 @@ class RowForm:
 
     @kiln.jit
     def parts(self, x):
-        """The same elements of x as `tile`, those of one row in parts: what is reduced stays in a warp."""
+        """The same elements of x as `tile`, one row split into parts, so that a reduction stays within a warp."""
         if self.PARTS == 1:
             return self.tile(x)
-        # Side by side, warps take runs of columns as wide as their widest accesses.
+        # Warps take adjacent runs of columns, as wide as their widest accesses.
         COLUMNS: kl.constexpr = self.BLOCK // self.PARTS
         RUN: kl.constexpr = 256 if COLUMNS % 256 == 0 else COLUMNS
         part, column = kl.arange(0, self.PARTS)[:, None], kl.arange(0, COLUMNS)[None, :]
@@ -319,7 +326,7 @@ class RowForm:
 
     @kiln.jit
     def tile(self, x):
-        """The rows of x that this program holds. One row is a vector, so that its statistics are scalars."""
+        """The rows of x that this program holds. A single row is a vector, so its statistics are scalars."""
         if self.ROWS == 1:
             row = kl.program_id(0)
             columns = kl.arange(0, self.BLOCK)
@@ -329,17 +336,17 @@ class RowForm:
 
     @kiln.jit
     def block(self, x, start):
-        """The columns from ``start`` on of a view of one row that is walked in blocks."""
+        """The block of columns that begins at ``start``, for a one-row view that is walked in blocks."""
         columns = start + kl.arange(0, self.BLOCK)
         mask = None if self.FULL else columns < x.columns
         return Tile(None, columns, mask, mask)
 
     @kiln.jit
     def sum(self, value):
-        """The sum of each row of a tile, or of each part, to be used with the tile."""
+        """The sum of each row of a tile, or of each part, in a shape that combines with the tile."""
         return kl.sum(value, axis=0) if len(value.shape) == 1 else kl.sum(value, axis=1, keep_dims=True)
 
     @kiln.jit
     def max(self, value):
-        """The maximum of each row of a tile, or of each part, to be used with the tile."""
+        """The maximum of each row of a tile, or of each part, in a shape that combines with the tile."""
         return kl.max(value, axis=0) if len(value.shape) == 1 else kl.max(value, axis=1, keep_dims=True)

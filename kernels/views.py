@@ -1,7 +1,7 @@
 """Arrays as kernels see them: a pointer with its shape and strides as one argument, read and written by tiles.
 
-A tile says which elements a program holds, and which of them there are; the plan makes it (`rows.py`, `flat.py`). A
-step of 1 is known to the compiler, and a mask that is None says that all elements are there.
+A tile says which elements a program holds, and which of them exist; the plan makes it (`rows.py`, `flat.py`). The
+compiler knows when a step is 1; a mask of None means that every element exists.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from kiln.kernels.operator import rows_of, strides
 
 @kiln.struct
 class Tile:
-    """The elements that a program holds: rows (None: those of a view of one row) and columns, with the masks of both
-    and of the columns alone (None: all are there)."""
+    """The elements that a program holds: rows (None for a view of one row) and columns, with a mask for both and one
+    for the columns alone (None: all exist)."""
 
     row: Any
     columns: Any
@@ -25,13 +25,13 @@ class Tile:
 
     @kiln.jit
     def only(self, value):
-        """A tile of numbers with zeros where there are no columns."""
+        """The values, with zeros in columns that do not exist."""
         return value if self.column_mask is None else kl.where(self.column_mask, value, 0.0)
 
 
 @kiln.jit
 def read(pointers, mask, other: kl.constexpr = 0.0, EVICT: kl.constexpr = ""):
-    """A load under a mask that may be None (all inside)."""
+    """A load with a mask that may be None (all elements exist)."""
     if mask is None:
         return kl.load(pointers, eviction_policy=EVICT)
     return kl.load(pointers, mask=mask, other=other, eviction_policy=EVICT)
@@ -60,7 +60,7 @@ class Rows:
 
     @kiln.jit
     def behind(self, offset):
-        """The rows that begin so many elements later."""
+        """The same rows, each starting ``offset`` elements later."""
         return self._replace(data=self.data + offset)
 
     @kiln.jit
@@ -80,7 +80,7 @@ class Rows:
 
     @kiln.jit
     def mean(self, total):
-        """The mean of the elements of rows whose sums are known: a product with 1 / columns."""
+        """The means of rows from their sums: a product with 1 / columns."""
         return total * self.per_column
 
 
@@ -92,13 +92,13 @@ def rows_view(array: Any, name: str = "x") -> Rows:
 
 
 def flat_view(array: Any, elements: int) -> Rows:
-    """An array whose elements lie side by side, as one row. A dimension of one element may have any stride."""
+    """A contiguous array as one row. A dimension of one element may have any stride."""
     return Rows(array, 1, 0, 1, elements, 0.0)
 
 
 @kiln.struct
 class Vector:
-    """One row that every row is combined with, such as weights: element j is at data + j · step."""
+    """One row, such as weights, that is combined with every row: element j is at data + j · step."""
 
     data: Any
     step: Any
@@ -109,7 +109,7 @@ class Vector:
 
 
 def vector_view(array: Any) -> Vector | None:
-    """An array of one dimension; None of None."""
+    """A one-dimensional array as a Vector; None for None."""
     return None if array is None else Vector(array, strides(array)[0])
 
 
@@ -126,11 +126,11 @@ class Heads:
 
     @kiln.jit
     def at_token(self, batch, token):
-        """The heads of one token. A step at a time: the sum of a wide and a narrow product would have wrapped in the
+        """The heads of one token. Advances one stride at a time: summing the products first could overflow in the
         narrow one."""
         return self._replace(data=self.data + batch * self.batch + token * self.token)
 
 
 def heads_view(array: Any) -> Heads | None:
-    """An array (batch, tokens, heads, size); None of None."""
+    """An array (batch, tokens, heads, size) as Heads; None for None."""
     return None if array is None else Heads(array, *strides(array), array.shape[2])

@@ -64,7 +64,7 @@ CASES = [
 
 
 def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Calls that reach every form of the family's kernels, on arrays that hold nothing."""
+    """Calls that reach every form of the family's kernels, on uninitialised arrays."""
     for dtype in ("float32", "float16", "bfloat16"):
         for rows, n in ((1, 14336), (2048, 14336), (2048, 11008)):
             x, both, size = blank((rows, n), dtype), blank((rows, 2 * n), dtype), f"{rows}×{n} {dtype}"

@@ -1,9 +1,10 @@
-"""SwiGLU and bias + GELU: float32 inside, one rounding, each element read and written once.
+"""SwiGLU and bias + GELU: float32 arithmetic, one rounding, each element read and written once.
 
-Results of 16 bits are computed to well below their rounding, in half the operations that float32 takes.
+For 16-bit results, GELU and the sigmoid are computed to well below the rounding of the result, in half the operations
+that float32 takes.
 
-Rows are cut into blocks, one program each, numbered along the rows. Where the rows of all arrays lie side by side,
-SwiGLU sees one long row, so that no block is cut short at a row's end.
+Rows are cut into blocks, one program each, numbered along the rows. Where all arrays are contiguous, SwiGLU sees one
+long row, so that no block is cut short at the end of a row.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def _sigmoid(x, NARROW: kl.constexpr):
 
 @kiln.jit
 def swiglu_kernel(gate: Rows, up: Rows, up_offset, y: Rows, INTERLEAVED: kl.constexpr, PLAN: kl.constexpr):
-    """y = gate · sigmoid(gate) · up; up begins up_offset elements behind its pointer, or gate holds pairs of both"""
+    """y = gate · sigmoid(gate) · up; up begins up_offset elements after its pointer; INTERLEAVED: gate holds pairs of
+    both"""
     tile = PLAN.tile(y)
     if INTERLEAVED:
         left, right = kl.split(kl.reshape(gate.load(PLAN.pairs(y)), (PLAN.BLOCK, 2)))
@@ -80,10 +82,10 @@ def _swiglu_specs(gate: Any, up: Any = None, *, layout: str = "halves", **_: Any
     repeatable=True,
 )
 def swiglu(gate: Any, up: Any = None, *, layout: str = "halves", out: Any = None, plan: FlatPlan | None = None) -> Any:
-    """``silu(gate) · up``.
+    """``silu(gate) · up``, computed in float32 and rounded once to the type of ``out``.
 
-    With ``up`` None, ``gate`` holds both: ``layout="halves"``: gates in the first half of the columns, ups in the
-    second; ``layout="interleaved"``: gate, up, gate, up, … (what one GEMM with interleaved weights gives). ``plan``
+    With ``up`` None, ``gate`` holds both. ``layout="halves"``: gates in the first half of the columns, ups in the
+    second; ``layout="interleaved"``: gate, up, gate, up, … (the result of one GEMM with interleaved weights). ``plan``
     says how much of a row a program takes (chosen from the shape when None).
     """
     if layout not in ("halves", "interleaved"):
@@ -121,7 +123,7 @@ def swiglu(gate: Any, up: Any = None, *, layout: str = "halves", out: Any = None
 
 
 def _halves(gate: Any, n: int) -> tuple[int, int]:
-    """Where gates and ups of one array begin: results may go to the places of either."""
+    """Where the gates and the ups of one array begin: results may overwrite either."""
     return address(gate), address(gate) + n * strides(gate)[-1] * gate.itemsize
 
 
@@ -134,7 +136,10 @@ def _halves(gate: Any, n: int) -> tuple[int, int]:
 def bias_gelu(
     x: Any, bias: Any = None, *, approximate: str = "none", out: Any = None, plan: FlatPlan | None = None
 ) -> Any:
-    """``gelu(x + bias)``: exact by erf, or with ``approximate="tanh"`` the tanh form (torch's names)."""
+    """``gelu(x + bias)``, computed in float32 and rounded once to the type of ``out``.
+
+    ``approximate`` is "none" for the exact form by erf, or "tanh" for the tanh form (torch's names). ``plan`` says how
+    much of a row a program takes (chosen from the shape when None)."""
     if approximate not in ("none", "tanh"):
         raise ArgumentError("approximate", f'expected "none" or "tanh", got {approximate!r}')
     n = x.shape[-1]

@@ -1,4 +1,4 @@
-"""SwiGLU and GELU in float64. numpy has no erf: it is taken from the standard library, element by element."""
+"""SwiGLU and GELU in float64. numpy has no erf, so the standard library's is applied to each element."""
 
 import math
 

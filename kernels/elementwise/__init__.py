@@ -1,4 +1,4 @@
-"""Element by element: vector add."""
+"""Elementwise operations: vector add."""
 
 from kiln.kernels.elementwise.kernel import add, add_kernel
 

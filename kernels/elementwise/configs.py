@@ -20,7 +20,7 @@ CASES = [
 
 
 def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Calls that reach every form of the family's kernels, on arrays that hold nothing."""
+    """Calls that reach every form of the family's kernels, on uninitialised arrays."""
     for dtype in ("float32", "float16", "bfloat16"):
         for n in (1000, 1 << 24):
             x = blank((n,), dtype)

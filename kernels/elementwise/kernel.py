@@ -1,4 +1,4 @@
-"""Vector add: the smallest kernel, and the one that measures what the memory gives."""
+"""Vector add: the smallest kernel, and the one that measures memory bandwidth."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def add_kernel(x, y, out, n, PLAN: kl.constexpr):
     offsets = PLAN.columns()
     mask = offsets < n
     left, right = kl.load(x + offsets, mask=mask), kl.load(y + offsets, mask=mask)
-    # Truth values: what numpy and torch call their sum; + of one bit would be 0 for two ones.
+    # Truth values: "or", which is what numpy and torch call their sum; adding single bits would give 0 for two ones.
     total = left | right if x.dtype.element_ty == kl.int1 else left + right
     kl.store(out + offsets, total, mask=mask)
 
@@ -35,10 +35,10 @@ def add_kernel(x, y, out, n, PLAN: kl.constexpr):
     repeatable=True,
 )
 def add(x: Any, y: Any, *, out: Any = None, plan: FlatPlan | None = None) -> Any:
-    """``x + y`` for arrays of one shape and dtype whose elements lie side by side. Integers wrap around; the sum of
-    truth values is their "or".
+    """``x + y`` for contiguous arrays of the same shape and dtype.
 
-    ``plan`` says how much a program takes (chosen from the size when None).
+    The sum is rounded once, to the inputs' type. Integers wrap around; the sum of truth values is their "or". ``plan``
+    says how much a program takes (chosen from the size when None).
     """
     if tuple(x.shape) != tuple(y.shape):
         raise ArgumentError(

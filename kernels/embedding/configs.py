@@ -29,7 +29,7 @@ CASES = [
 
 
 def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Calls that reach every form of the family's kernels, on arrays that hold nothing."""
+    """Calls that reach every form of the family's kernels, on uninitialised arrays."""
     for dtype in ("float32", "float16"):
         table = blank((32000, 4096), dtype)
         yield f"embedding {dtype}", lambda t=table: kernel.embedding(blank((2048,), "int64"), t)

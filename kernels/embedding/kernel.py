@@ -1,4 +1,4 @@
-"""Embedding: copies one row of a table per token. An index outside the table stops the kernel with its value."""
+"""Embedding: copies one row of a table per token. An index outside the table stops the kernel."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def embedding_kernel(ids: Vector, table: Rows, y: Rows, PLAN: kl.constexpr):
     repeatable=True,
 )
 def embedding(ids: Any, table: Any, *, out: Any = None, plan: FlatPlan | None = None) -> Any:
-    """``table[ids]``: ids of any shape whose elements one stride can walk."""
+    """``table[ids]``, exact copies of rows. A single stride must be able to walk the elements of ``ids``."""
     spec = Spec((*ids.shape, table.shape[1]), table.dtype)
     out = output(out, spec, table, "out", {"ids": ids, "table": table})
     if ids.ndim == 0:

@@ -39,7 +39,7 @@ CASES = [case for rows, n in ((4096, 4096), (2048, 896)) for case in _cases(rows
 
 
 def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Calls that reach every form of the family's kernels, on arrays that hold nothing."""
+    """Calls that reach every form of the family's kernels, on uninitialised arrays."""
     shapes = [(1, 4096), (4096, 64), (2048, 896), (2048, 3584), (16384, 4096), (16384, 8192)]
     longer = [(4096, 131072), (4, 262144), (2, 1 << 21)]
     for dtype in ("float32", "float16", "bfloat16"):

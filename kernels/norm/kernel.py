@@ -1,12 +1,12 @@
 """RMSNorm, LayerNorm and residual + RMSNorm: statistics in float32, each row read once from memory.
 
-A row stays in registers between its statistics and its use, in its own type where that is narrower: the second
-conversion to float32 costs less than the registers. Rows that no registers hold have kernels of their own, which walk
-them in blocks and read them again. README.md has the formulas.
+A row stays in registers between its statistics and its use, in its own type where that is narrower: converting to
+float32 twice costs less than the registers would. Rows that do not fit the registers have separate kernels, which walk
+them in blocks and read them twice. README.md has the formulas.
 
 Models differ in where they round. ``cast="after"``: the normalised value is multiplied by the weight in float32 and
-rounded once (Gemma, and most fused kernels). ``cast="before"``: it is rounded to the input's type first and the product
-with the weight is in that type (Llama, Qwen, Granite as written in transformers).
+rounded once (Gemma, and most fused kernels). ``cast="before"``: it is first rounded to the input's type, and the
+product with the weight is computed in that type (Llama, Qwen, Granite as written in transformers).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from kiln.kernels.operator import FLOATS, Spec, Types, check_apart, operator, ou
 from kiln.kernels.rows import RowPlan
 from kiln.kernels.views import Rows, Vector, read, rows_view, vector_view
 
-# What a thread asks for (`kernels/rows.py`), by measurement: little where a row meets once, in many threads; much where
-# two sums are exchanged and an element takes more operations, in few.
+# Bytes in flight per thread (`kernels/rows.py`), by measurement: few, over many threads, where a row needs one
+# exchange; more, over fewer threads, where two sums are exchanged and an element takes more operations.
 ONE_EXCHANGE_BYTES = 32
 
 
@@ -51,7 +51,7 @@ def rms_norm_kernel(x: Rows, weight: Vector, y: Rows, eps, CAST_BEFORE: kl.const
 
 @kiln.jit
 def rms_norm_long_kernel(x: Rows, weight: Vector, y: Rows, eps, CAST_BEFORE: kl.constexpr, PLAN: kl.constexpr):
-    """The same for one row that no registers hold."""
+    """RMSNorm of one row that does not fit the registers."""
     x = x.row(kl.program_id(0))
     rstd = kl.rsqrt(x.mean(_sum_of_squares(x, 0.0, PLAN)) + eps)
     _write_normalised(x, 0.0, rstd, weight, None, y.row(kl.program_id(0)), CAST_BEFORE, PLAN)
@@ -92,7 +92,7 @@ def residual_rms_norm_kernel(
     CAST_BEFORE: kl.constexpr,
     PLAN: kl.constexpr,
 ):
-    """total = x + residual; y = total · rsqrt(mean(total²) + eps) · weight, of the sum as rounded if ROUND_SUM"""
+    """total = x + residual; y = total · rsqrt(mean(total²) + eps) · weight, of the rounded sum if ROUND_SUM"""
     tile = PLAN.tile(x)
     left, right = x.load(tile), residual.load(tile)
     value = left.to(kl.float32) + right.to(kl.float32)
@@ -116,7 +116,7 @@ def residual_rms_norm_long_kernel(
     CAST_BEFORE: kl.constexpr,
     PLAN: kl.constexpr,
 ):
-    """The same for one row that no registers hold."""
+    """Residual + RMSNorm of one row that does not fit the registers."""
     x, residual = x.row(kl.program_id(0)), residual.row(kl.program_id(0))
     total, y = total.row(kl.program_id(0)), y.row(kl.program_id(0))
     squares = kl.zeros((PLAN.BLOCK,), kl.float32)
@@ -124,7 +124,7 @@ def residual_rms_norm_long_kernel(
         value, _ = _sum_and_seen(x, residual, PLAN.block(x, start), total.dtype, ROUND_SUM)
         squares += value * value
     rstd = kl.rsqrt(x.mean(kl.sum(squares, axis=0)) + eps)
-    # Nothing was written yet: the outputs may be the inputs.
+    # Nothing has been written yet: the outputs may be the inputs.
     for start in range(0, x.columns, PLAN.BLOCK):
         tile = PLAN.block(x, start)
         value, rounded = _sum_and_seen(x, residual, tile, total.dtype, ROUND_SUM)
@@ -135,7 +135,7 @@ def residual_rms_norm_long_kernel(
 
 @kiln.jit
 def _sum_and_seen(x, residual, tile, DTYPE: kl.constexpr, ROUND_SUM: kl.constexpr):
-    """A block of x + residual as the norm sees it, and rounded to DTYPE."""
+    """A block of x + residual: rounded to DTYPE, and as the norm sees it."""
     left, right = x.at(tile), residual.at(tile)
     value = read(left, tile.mask).to(kl.float32) + read(right, tile.mask).to(kl.float32)
     rounded = value.to(DTYPE)
@@ -147,7 +147,7 @@ def _sum_and_seen(x, residual, tile, DTYPE: kl.constexpr, ROUND_SUM: kl.constexp
 # ---- LayerNorm -------------------------------------------------------------------------------------------------------
 @kiln.jit
 def scaled_and_shifted(weight, bias, normalised, DTYPE: kl.constexpr, CAST_BEFORE: kl.constexpr):
-    """weight · normalised + bias, rounded where the model rounds; a bias may be None."""
+    """weight · normalised + bias, rounded where the model rounds; the bias may be None."""
     if bias is None:
         return scaled(weight, normalised, DTYPE, CAST_BEFORE)
     if CAST_BEFORE:
@@ -177,7 +177,7 @@ def layer_norm_kernel(
 def layer_norm_long_kernel(
     x: Rows, weight: Vector, bias: Vector | None, y: Rows, eps, CAST_BEFORE: kl.constexpr, PLAN: kl.constexpr
 ):
-    """The same for one row that no registers hold."""
+    """LayerNorm of one row that does not fit the registers."""
     x = x.row(kl.program_id(0))
     if x.dtype.primitive_bitwidth == 16:
         mean, variance = _moments_of_long(x, _near_mean(_four_of(x)), PLAN)
@@ -199,7 +199,7 @@ def _sum_of(x, PLAN: kl.constexpr):
 
 @kiln.jit
 def _centred(row, x, tile, PLAN: kl.constexpr):
-    """x - mean(x) and the variance, in two exchanges: the second sum is that of centred values."""
+    """x - mean(x) and the variance, in two exchanges: the second sums squares of centred values."""
     value = row.to(kl.float32)
     centred = tile.only(value - PLAN.sum(value) / x.columns)
     return centred, x.mean(PLAN.sum(centred * centred))
@@ -207,7 +207,8 @@ def _centred(row, x, tile, PLAN: kl.constexpr):
 
 @kiln.jit
 def _centred_around(row, near, x, tile, PLAN: kl.constexpr):
-    """The same in one exchange: both sums are of distances from a number near the mean, so that nothing cancels."""
+    """x - mean(x) and the variance in one exchange: both sums are over distances from a number near the mean, so that
+    nothing cancels."""
     value = tile.only(row.to(kl.float32) - near)
     mean, variance = _moments(x, near, PLAN.sum(value), PLAN.sum(value * value))
     return row.to(kl.float32) - mean, variance
@@ -215,14 +216,14 @@ def _centred_around(row, near, x, tile, PLAN: kl.constexpr):
 
 @kiln.jit
 def _moments(x, near, total, squares):
-    """The mean and the variance, by the sums of distances from a number near the mean and of their squares."""
+    """The mean and the variance, from sums of the distances from a number near the mean and of their squares."""
     offset = x.mean(total)
     return near + offset, kl.maximum(x.mean(squares) - offset * offset, 0.0)
 
 
 @kiln.jit
 def _moments_of_long(x, near, PLAN: kl.constexpr):
-    """The same of one long row, which is read once for it."""
+    """The mean and the variance of one long row, in one read."""
     total = kl.zeros((PLAN.BLOCK,), kl.float32)
     squares = kl.zeros((PLAN.BLOCK,), kl.float32)
     for start in range(0, x.columns, PLAN.BLOCK):
@@ -247,9 +248,9 @@ def _four_of(x):
 
 @kiln.jit
 def _near_mean(few):
-    """A number near the mean of a row that needs no exchange: of four of its elements, the two in the middle.
+    """A number near the mean of a row, without an exchange: the mean of the middle two of four of its elements.
 
-    One outlier among them does not count, and no element of a row is further than sqrt(n) deviations from the mean.
+    One outlier among the four does not matter, and no element is more than sqrt(n) standard deviations from the mean.
     """
     a, b, c, d = few[0].to(kl.float32), few[1].to(kl.float32), few[2].to(kl.float32), few[3].to(kl.float32)
     outer = kl.minimum(kl.minimum(a, b), kl.minimum(c, d)) + kl.maximum(kl.maximum(a, b), kl.maximum(c, d))
@@ -258,7 +259,7 @@ def _near_mean(few):
 
 # ---- the functions ---------------------------------------------------------------------------------------------------
 def _check(n: int, cast: str, **vectors: Any) -> bool:
-    """Checks vectors against the row length; whether the cast comes before the weight."""
+    """Checks vectors against the row length; returns whether the cast comes before the weight."""
     for name, vector in vectors.items():
         if vector is not None and tuple(vector.shape) != (n,):
             raise ArgumentError(
@@ -280,8 +281,9 @@ def rms_norm(
 ) -> Any:
     """``x / sqrt(mean(x²) + eps) · weight`` over the last dimension.
 
-    Statistics are float32. ``cast`` says whether the normalised value is rounded before or after the weight. ``plan``
-    says how rows are spread over threads (chosen from the shape when None).
+    Arithmetic is float32. ``cast="after"`` rounds once, after the product with the weight; ``cast="before"`` rounds the
+    normalised value to the type of ``x`` and multiplies in that type. ``plan`` says how rows are spread over threads
+    (chosen from the shape when None).
     """
     n = x.shape[-1]
     before = _check(n, cast, weight=weight)
@@ -322,7 +324,7 @@ def residual_rms_norm(
     """``(rms_norm(s), s)`` with ``s = x + residual``.
 
     The second output is ``s`` rounded to the residual's type; ``round_sum`` says whether the norm sees that rounded sum
-    (as when the two operations are separate) or the float32 one.
+    (as if the two operations were separate) or the float32 one.
     """
     n = x.shape[-1]
     before = _check(n, cast, weight=weight)
@@ -373,8 +375,9 @@ def layer_norm(
 ) -> Any:
     """``(x - mean) / sqrt(variance + eps) · weight + bias`` over the last dimension.
 
-    Mean and variance are float32, in one pass over memory. The variance of 16-bit rows is that of the distances from a
-    number near the mean, so that both statistics take one exchange; of others, that of centred values, in two.
+    Mean and variance are float32, in one pass over memory. For 16-bit rows both come from distances to a number near
+    the mean, which takes one exchange; for others the variance is that of centred values, which takes two.
+    ``cast="after"`` rounds once, at the end; ``cast="before"`` rounds the normalised value to the type of ``x`` first.
     """
     n = x.shape[-1]
     before = _check(n, cast, weight=weight, bias=bias)

@@ -1,4 +1,4 @@
-"""The norms in float64. Where a model rounds on the way, the reference does not: tests count those roundings."""
+"""The norms in float64. The reference does not round where a model does: tests allow for those roundings."""
 
 import numpy as np
 

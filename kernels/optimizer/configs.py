@@ -28,7 +28,7 @@ CASES = [Case("adamw", "4M float32", _inputs(1 << 22), _run, reference.adamw, by
 
 
 def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Calls that reach every form of the family's kernels, on arrays that hold nothing."""
+    """Calls that reach every form of the family's kernels, on uninitialised arrays."""
     step = blank((1,), "int64")
     for dtype, moments in (("float32", "float32"), ("bfloat16", "float32"), ("bfloat16", "bfloat16")):
         for n in (1000, 1 << 24):

@@ -1,8 +1,8 @@
 """AdamW: one pass over parameter, gradient and moments, all in place; one launch for lists of tensors.
 
-The step count may live in memory, so that a captured graph or a cached kernel never has to change with it; the caller
-counts it up, once for all tensors. Bias corrections are 1 - exp(t · log(beta)), which cancels for small t: there a
-series takes its place, so that no digit of float32 is lost.
+The step count may live in memory, so that a captured graph or a cached kernel need not change with it; the caller
+increments it, once for all tensors. Bias corrections are 1 - exp(t · log(beta)), which cancels for small t; a series
+replaces it there, so that no digit of float32 is lost.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class State:
 
 @kiln.struct
 class Rule:
-    """The numbers of AdamW. LOGS: log(beta) of both betas, each as a float32 and what is left of it."""
+    """The hyperparameters of AdamW. LOGS: log(beta) of both betas, each as a float32 and its remainder."""
 
     BETA1: kl.constexpr
     BETA2: kl.constexpr
@@ -87,7 +87,7 @@ class Rule:
     @kiln.jit
     def update(self, at, mask, rate, corrections):
         """m = β₁ m + (1 - β₁) g;  v = β₂ v + (1 - β₂) g²;  p = p - η λ p - η (m c₁) / (√(v c₂) + ε)"""
-        # Every load comes before the first use: a thread then waits once.
+        # All loads come before the first use, so that a thread waits once.
         old = kl.load(at.parameter if at.master is None else at.master, mask=mask)
         slope = kl.load(at.gradient, mask=mask)
         first = kl.load(at.moment, mask=mask)
@@ -107,7 +107,7 @@ class Rule:
 
 @kiln.jit
 def _scalar(value, IN_MEMORY: kl.constexpr):
-    """A float32 that is an argument or the element an argument points at."""
+    """A float32: the argument itself, or the element that it points to."""
     if IN_MEMORY:
         return kl.load(value).to(kl.float32)
     return (value + 0).to(kl.float32)
@@ -123,7 +123,7 @@ def adamw_kernel(arrays: State, step, rate, n, RULE: kl.constexpr, PLAN: kl.cons
 
 @kiln.jit
 def _pointers(address, DTYPE: kl.constexpr, WHOLE: kl.constexpr, BLOCK: kl.constexpr):
-    """Pointers to a chunk's elements. Whole chunks begin at multiples of 16 bytes."""
+    """Pointers to the elements of a chunk. WHOLE chunks begin at multiples of 16 bytes."""
     if WHOLE:
         address = kl.multiple_of(address, 16)
     return address.to(kl.pointer_type(DTYPE)) + kl.arange(0, BLOCK)
@@ -131,7 +131,7 @@ def _pointers(address, DTYPE: kl.constexpr, WHOLE: kl.constexpr, BLOCK: kl.const
 
 @kiln.jit
 def adamw_lists_kernel(table, step, rate, KINDS: kl.constexpr, RULE: kl.constexpr, PLAN: kl.constexpr):
-    """The same for one chunk of one tensor of a list (`lists.py` says what the table holds)."""
+    """One step of AdamW for one chunk of one tensor of a list (`lists.py` describes the table)."""
     entry = table + kl.program_id(0) * CHUNK_WORDS
     parameter, gradient, moment, square = kl.load(entry), kl.load(entry + 1), kl.load(entry + 2), kl.load(entry + 3)
     master, count, kind = kl.load(entry + 4), kl.load(entry + 5).to(kl.int32), kl.load(entry + 6).to(kl.int32)
@@ -154,7 +154,7 @@ def adamw_lists_kernel(table, step, rate, KINDS: kl.constexpr, RULE: kl.constexp
 
 
 def _split(value: float) -> tuple[float, float]:
-    """A number as a float32 and what is left of it."""
+    """A number as a float32 and its remainder."""
     import struct
 
     (high,) = struct.unpack("f", struct.pack("f", value))
@@ -162,7 +162,7 @@ def _split(value: float) -> tuple[float, float]:
 
 
 def _is_element(value: Any, types: tuple[str, ...]) -> bool:
-    """Whether it is an array of one element of a type whose name begins so."""
+    """Whether it is an array of one element whose type name begins with one of ``types``."""
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     return shape is not None and math.prod(shape) == 1 and str(dtype).rpartition(".")[2].startswith(types)
 
@@ -175,12 +175,12 @@ def _shown(value: Any) -> str:
 
 
 def _step(step: Any) -> Any:
-    """The count as an int, or the array that holds it."""
+    """The step count as an int, or the array that holds it."""
     if is_integer(step):
         if step < 1:
             raise ArgumentError("step", f"expected a count from 1 (because of the bias correction), got {step}")
         return int(step)
-    # A number of numpy's that is no integer has a shape and a type as well.
+    # A numpy number that is not an integer has a shape and a dtype as well.
     if isinstance(step, numbers.Number) or not _is_element(step, ("int", "uint")):
         raise ArgumentError(
             "step",
@@ -236,13 +236,13 @@ def adamw(
     master: Any = None,
     plan: FlatPlan | None = None,
 ) -> None:
-    """One AdamW step, in place, for contiguous arrays of one shape and any mix of float types.
+    """One AdamW step, in place, for contiguous arrays of the same shape and any mix of float types.
 
     Each of parameter, gradient, moment, square (and master) may be a list of arrays: one launch updates them all,
     whatever their shapes and types. ``step`` counts from 1: an int, or an integer array of one element that the caller
-    counts up. ``lr`` is a number or a float32 array of one element. ``master`` is an optional float32 copy of the
-    parameter: it is what is updated, and the parameter is its rounding (in a list, None for tensors that have none).
-    Arithmetic is float32.
+    increments. ``lr`` is a number or a float32 array of one element. ``master`` is an optional float32 copy of the
+    parameter: the step updates the master and rounds it to the parameter (in a list, None for tensors without one).
+    Arithmetic is float32; each array is rounded once, to its own type.
     """
     if isinstance(parameter, (list, tuple)):
         lists = TensorLists.of(parameter, gradient, moment, square, master, plan=plan)
@@ -294,8 +294,8 @@ def adamw_lists(
 ) -> None:
     """``adamw`` for lists prepared once: ``TensorLists(parameters, gradients, moments, squares, masters)``.
 
-    Nothing is looked at but the table of addresses that ``lists`` holds, so that a call costs one launch however many
-    tensors there are. The arrays stay where they are: gradients are written in place.
+    A call looks only at the table of addresses that ``lists`` holds, so it costs one launch however many tensors there
+    are. The arrays must stay where they are: write gradients in place.
 
     Shapes and types; others are refused::
 

@@ -1,8 +1,8 @@
 """Lists of tensors as one launch sees them: a table in device memory with one row for each chunk of each tensor.
 
 A row is one cache line of eight int64: the addresses of the chunk in parameter, gradient, moment, square and master (0
-if there is none), its number of elements, its kind, and a spare word. A kind is a mix of types together with whether
-the chunk is whole: full, and at multiples of 16 bytes, so that a program reads it in wide accesses without a mask.
+if there is none), its number of elements, its kind, and a spare word. A kind is a combination of types, together with
+whether the chunk is whole: full and aligned to 16 bytes, so that a program reads it with wide accesses and no mask.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from kiln.kernels.operator import (
 CHUNK_WORDS = 8
 ROLES = ("parameter", "gradient", "moment", "square", "master")
 TYPES = {"float32": kl.float32, "float16": kl.float16, "bfloat16": kl.bfloat16}
-# Elements a program updates on the CPU: seven arrays of them stay in the first-level cache.
+# Elements that a program updates on the CPU: seven arrays of this length fit the first-level cache.
 CPU_BLOCK = 2048
 # Tables kept by `TensorLists.of`, most recent last.
 CACHED = 16
 
 
 def bytes_read(parameter: Any, gradient: Any, moment: Any, square: Any, master: Any) -> int:
-    """What a step reads of an element: the master in place of its parameter."""
+    """Bytes that a step reads per element: the master replaces its parameter."""
     return sum(x.itemsize for x in (parameter if master is None else master, gradient, moment, square))
 
 
@@ -51,7 +51,7 @@ class TensorLists:
 
     table    the rows, on the tensors' device (None if the arrays are on the host and the target is a GPU)
     place    where all the arrays are: "cpu", "cuda:0", … ("" if there are none)
-    kinds    what the words "kind" stand for: four types, whether there is a master, whether the chunk is whole
+    kinds    the meaning of each "kind": four types, whether there is a master, whether the chunk is whole
     arrays   the arrays themselves, kept alive
 
     Shapes and types of the lists' arrays; others are refused::
@@ -60,7 +60,7 @@ class TensorLists:
         masters[i]                                           as parameters[i], or None: float32
 
         inside                                               float32
-        result                                               none: adamw_lists mutates all but the gradients
+        result                                               none: adamw_lists changes all but the gradients
     """
 
     def __init__(
@@ -109,10 +109,10 @@ class TensorLists:
 
     @classmethod
     def of(cls, *lists: Any, plan: FlatPlan | None = None) -> TensorLists:
-        """The lists of a call; the table of one with the same addresses, shapes and types is used again.
+        """The lists of a call; reuses the table of an earlier call with the same addresses, shapes and types.
 
-        A table depends on nothing else, so that it is right for whatever lives there, and none keeps an array alive. A
-        few are kept, and those that a graph was captured with.
+        A table depends on nothing else, so it is right for whatever is at those addresses; cached tables keep no array
+        alive. The last few are kept, and all that a graph was captured with.
         """
         flat_lists = [x for items in lists if isinstance(items, (list, tuple)) for x in items]
         key = tuple(
@@ -184,7 +184,7 @@ def _is_captured(arrays: Sequence[Any]) -> bool:
 
 
 def place_of(array: Any) -> str:
-    """Where an array is, in torch's words: "cpu" or "cuda:1". One that does not say which GPU is on the first."""
+    """Where an array is, in torch's words: "cpu" or "cuda:1". An array that does not name its GPU is on the first."""
     if is_torch(array):
         return str(array.device)
     if hasattr(array, "__dlpack_device__"):
@@ -193,7 +193,7 @@ def place_of(array: Any) -> str:
     return "cuda:0" if on_device(array) else "cpu"
 
 
-_CUDA = (2, 13)  # DLPack's words for memory of a GPU, and for memory that moves between it and the host
+_CUDA = (2, 13)  # DLPack's codes for GPU memory, and for memory that moves between GPU and host
 
 
 def _check(index: int, arrays: tuple[Any, ...], first: Any, place: str) -> None:
@@ -236,7 +236,7 @@ def _check(index: int, arrays: tuple[Any, ...], first: Any, place: str) -> None:
                 f"expected an array of one library (because the launch is queued where those of parameter[0] are), "
                 f"got {type(array).__name__} beside {type(first).__name__}",
             )
-        # The launch sees addresses only, so that a write to a read-only array has to be refused here.
+        # The launch sees only addresses, so a write to a read-only array has to be refused here.
         if role != "gradient" and not is_torch(array) and not on_device(array) and not array.flags.writeable:
             raise ArgumentError(name, "expected an array that can be written, got a read-only one")
 
@@ -248,8 +248,8 @@ def _records_gradients() -> bool:
 
 
 def check_all_apart(given: Iterable[tuple[str, str, Any]]) -> None:
-    """Refuses contiguous memory that is written and also another argument's: in the order of addresses only neighbours
-    meet. Each argument by its name and its role."""
+    """Refuses contiguous memory that is written and also belongs to another argument: sorted by address, only
+    neighbours can overlap. Each argument comes with its name and its role."""
     spans = sorted(
         (address(array), math.prod(array.shape) * array.itemsize, name, role)
         for name, role, array in given

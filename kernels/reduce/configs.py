@@ -31,7 +31,7 @@ CASES = [
 
 
 def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Calls that reach every form of the family's kernels, on arrays that hold nothing."""
+    """Calls that reach every form of the family's kernels, on uninitialised arrays."""
     for dtype in ("float32", "float16"):
         yield f"sum_all {dtype}", lambda dtype=dtype: kernel.sum_all(blank((1 << 24,), dtype))
         for n in (64, 4096):

@@ -1,4 +1,4 @@
-"""Sum of all elements (two launches, a fixed order, so the same bits every time) and top-k of rows."""
+"""Sum of all elements (two launches in a fixed order, so the bits are always the same) and top-k of rows."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from kiln.kernels.operator import (
 from kiln.kernels.views import Rows, Tile, rows_view
 
 BLOCK = 4096
-# Programs of the first launch at most. The number decides the order of additions, so it depends on nothing but the kind
-# of machine and the length.
+# Most programs of the first launch. The number fixes the order of additions, so it depends only on the kind of machine
+# and the length.
 CPU_PROGRAMS, GPU_PROGRAMS = 256, 1024
 
 
 @kiln.jit
 def sum_partial_kernel(x, partial, n, blocks, BLOCK: kl.constexpr):
-    """Program p adds blocks p, p + programs, … and leaves one sum, of the type of ``partial``."""
+    """Program p adds blocks p, p + programs, … and stores one sum, in the type of ``partial``."""
     program = kl.program_id(0)
     kind: kl.constexpr = partial.dtype.element_ty
     total = kl.zeros((BLOCK,), kind)
@@ -44,7 +44,7 @@ def sum_partial_kernel(x, partial, n, blocks, BLOCK: kl.constexpr):
 
 @kiln.jit
 def sum_final_kernel(partial, y, programs, BLOCK: kl.constexpr):
-    """Adds what the programs left."""
+    """Adds the sums that the programs stored."""
     at = kl.arange(0, BLOCK)
     total = kl.sum(kl.load(partial + at, mask=at < programs, other=0), axis=0)
     kl.store(y, total.to(y.dtype.element_ty))
@@ -52,7 +52,7 @@ def sum_final_kernel(partial, y, programs, BLOCK: kl.constexpr):
 
 @kiln.jit
 def _order_of(value):
-    """An int32 that orders as the value does. Of floats NaN is above everything, and both zeros are equal."""
+    """An int32 in the same order as the values. NaN is above all other floats, and both zeros are equal."""
     if value.dtype.is_int():
         return value.to(kl.int32)
     value = value.to(kl.float32)
@@ -63,11 +63,12 @@ def _order_of(value):
 
 @kiln.jit
 def topk_kernel(x: Rows, values: Rows, indices: Rows, k, BLOCK: kl.constexpr, K: kl.constexpr):
-    """The k largest of one row and where they stand, by sorting both as one number."""
+    """The k largest of one row and their indices, by sorting value and index as one number."""
     row, n = x.row(kl.program_id(0)), x.columns
     column = kl.arange(0, BLOCK)
     value = kl.load(row.data + column * x.step, mask=column < n, other=0)
-    # One 64-bit key: the value above, the index below, complemented so that the first of equals comes first.
+    # One 64-bit key: the value in the upper half, the complemented index in the lower, so that the first of equals
+    # wins.
     key = (_order_of(value).to(kl.int64) << 32) | (0x7FFFFFFF - column).to(kl.int64)
     key = kl.where(column < n, key, -0x7FFFFFFFFFFFFFFF)
     best = kl.topk(key, K)
@@ -79,7 +80,7 @@ def topk_kernel(x: Rows, values: Rows, indices: Rows, k, BLOCK: kl.constexpr, K:
     indices.store(found, index.to(kl.int64))
 
 
-# What a type is summed in: integers wrap around where their sum leaves 64 bits.
+# The type in which each type is summed: integers wrap around if their sum exceeds 64 bits.
 _SUMS = {
     **dict.fromkeys(FLOATS, "float32"),
     "float64": "float64",
@@ -104,7 +105,10 @@ def _sum_spec(x: Any, **_: Any) -> tuple[Spec]:
     ),
 )
 def sum_all(x: Any, *, out: Any = None) -> Any:
-    """The sum of a contiguous array as an array of no dimensions, in an order that never changes."""
+    """The sum of a contiguous array, as a zero-dimensional array.
+
+    Floats are summed in float32 and the sum is rounded once; float64, integers and truth values in the types below. The
+    order of additions is fixed, so the result always has the same bits."""
     check_contiguous(x=x)
     out = output(out, _sum_spec(x)[0], x)
     n = math.prod(x.shape)
@@ -119,7 +123,7 @@ def sum_all(x: Any, *, out: Any = None) -> Any:
 
 
 def _topk_options(machine: Machine, side: int) -> dict[str, Any]:
-    """Warps for a row of ``side`` 64-bit keys: at most 16 keys, 32 registers, a thread."""
+    """Warps for a row of ``side`` 64-bit keys: at most 16 keys, which are 32 registers, per thread."""
     return options(num_warps=max(1, min(32, side // 512))) if machine.gpu else options()
 
 
@@ -128,7 +132,7 @@ def _topk_specs(x: Any, k: int, **_: Any) -> tuple[Spec, Spec]:
     return Spec(shape, x.dtype), Spec(shape, "int64")
 
 
-# Integers of 64 bits and float64 do not fit beside an index into a key of 64 bits.
+# 64-bit integers and float64 do not fit into a 64-bit key together with an index.
 _SORTED = (*FLOATS, *SIGNED[:3], *UNSIGNED[:2])
 
 
@@ -140,7 +144,7 @@ _SORTED = (*FLOATS, *SIGNED[:3], *UNSIGNED[:2])
 def topk(x: Any, k: int, *, out: tuple[Any, Any] | None = None) -> tuple[Any, Any]:
     """The ``k`` largest of each row, largest first, and their int64 indices.
 
-    NaN is largest; of equals the first wins.
+    NaN is largest; of equal elements the first comes first.
     """
     n = x.shape[-1]
     if not 0 < k <= n:

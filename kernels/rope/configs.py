@@ -34,7 +34,7 @@ CASES = [
 
 
 def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Calls that reach every form of the family's kernels, on arrays that hold nothing."""
+    """Calls that reach every form of the family's kernels, on uninitialised arrays."""
     for dtype in ("float32", "float16", "bfloat16"):
         for tokens in (1, 2048):
             q, k = blank((1, tokens, 32, 128), dtype), blank((1, tokens, 8, 128), dtype)

@@ -1,8 +1,8 @@
 """Rotary position embedding of Q and K in one launch.
 
-On a GPU a program rotates a group of one token's heads and asks for everything before it uses anything; on the CPU it
-rotates all heads of a token. "half" pairs element i with i + r/2 (Llama, Qwen, Granite); "interleaved" pairs 2i with
-2i + 1 (GPT-J). Only the first r = 2 · cos.shape[-1] elements of a head rotate; the rest is copied.
+On a GPU a program rotates a group of one token's heads, and issues all its loads before it uses any; on the CPU it
+rotates all heads of a token. "half" pairs element i with i + r/2 (Llama, Qwen, Granite); "interleaved" pairs 2i with 2i
++ 1 (GPT-J). Only the first r = 2 · cos.shape[-1] elements of a head rotate; the rest is copied.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ from kiln.kernels.views import Heads, heads_view, read
 
 @kiln.struct
 class RopeForm:
-    """How a program holds the heads of a token: so many HEADS (of K: K_HEADS), HALF pairs of each and REST elements
-    that do not rotate; PLAN of the kernel. SERIAL: all heads of Q, then all of K; else one of GROUPS, the first
-    Q_GROUPS of them Q's. WHOLE: heads and pairs fill the tiles. INTERLEAVED: pairs lie side by side."""
+    """How a program holds the heads of a token: HEADS of them (K_HEADS of K), each as HALF pairs and REST elements that
+    do not rotate; PLAN of the kernel. SERIAL: all heads of Q, then all of K; otherwise one of GROUPS groups, of which
+    the first Q_GROUPS belong to Q. WHOLE: heads and pairs fill the tiles. INTERLEAVED: the elements of a pair are
+    adjacent."""
 
     INTERLEAVED: kl.constexpr
     Q_GROUPS: kl.constexpr
@@ -53,8 +54,8 @@ class RopeForm:
 
 @kiln.struct
 class Angles:
-    """Tables of cosines and sines with ``rows`` positions of ``half`` pairs, and where tokens stand in them: at
-    ``positions``, or so many behind ``offset``."""
+    """Tables of cosines and sines with ``rows`` positions of ``half`` pairs, and the tokens' positions in them:
+    ``positions``, or ``offset`` plus the token."""
 
     cos: Any
     sin: Any
@@ -89,7 +90,7 @@ class Angles:
 
 @kiln.struct
 class Way:
-    """Where the heads of one token come from (x) and where they go (y)."""
+    """Where the heads of one token are read (x) and written (y)."""
 
     x: Any
     y: Any
@@ -107,7 +108,7 @@ def _way(x, y):
 
 @kiln.struct
 class Group:
-    """Some heads of one token, by number, and pointers to the first elements of each."""
+    """Some heads of one token: their numbers, and pointers to the first element of each."""
 
     way: Way
     x: Any
@@ -120,7 +121,7 @@ class Group:
 
     @kiln.jit
     def pairs(self):
-        """The columns of pairs (of the first of each, where they are apart), and which there are."""
+        """The columns of the pairs (of their first elements, where pairs are not adjacent), and their mask."""
         WIDTH: kl.constexpr = 2 * self.PLAN.HALF if self.PLAN.INTERLEAVED else self.PLAN.HALF
         column = kl.arange(0, WIDTH)[None, :]
         if self.PLAN.WHOLE:
@@ -129,13 +130,13 @@ class Group:
 
     @kiln.jit
     def rest(self):
-        """The columns that do not rotate, and which there are."""
+        """The columns that do not rotate, and their mask."""
         column = 2 * self.half + kl.arange(0, self.PLAN.REST)[None, :]
         return column, (self.head < self.way.heads) & (column < self.size)
 
     @kiln.jit
     def load(self):
-        """Both elements of the pairs, and what does not rotate (None if all does)."""
+        """Both elements of each pair, and the elements that do not rotate (None if all do)."""
         x, step = self.x, self.way.x_step
         column, mask = self.pairs()
         if self.PLAN.INTERLEAVED:
@@ -152,7 +153,7 @@ class Group:
 
     @kiln.jit
     def store(self, values, angles):
-        """Writes (a · cos - b · sin, b · cos + a · sin) for each pair (a, b), and the rest as it is."""
+        """Writes (a · cos - b · sin, b · cos + a · sin) for each pair (a, b), and the rest unchanged."""
         y, step, kind = self.y, self.way.y_step, self.y.dtype.element_ty
         first, second, rest = values
         cosine, sine = angles
@@ -172,7 +173,7 @@ class Group:
 
 @kiln.jit
 def _group(way, first_head, half, size, HEADS: kl.constexpr, PLAN: kl.constexpr):
-    """The heads of one token from ``first_head`` on."""
+    """HEADS heads of one token, starting at ``first_head``."""
     head = first_head + kl.arange(0, HEADS)[:, None]
     return Group(way, way.x + head * way.x_head, way.y + head * way.y_head, head, half, size, HEADS, PLAN)
 
@@ -196,10 +197,10 @@ def rope_kernel(q: Heads, k: Heads | None, q_out: Heads, k_out: Heads | None, an
         place = kl.program_id(0) % PLAN.GROUPS
         way, first_head = _way(q, q_out), place * PLAN.HEADS
         if k is not None:
-            # A choice between addresses: Q's groups come first, then K's.
+            # Selects addresses: Q's groups come first, then K's.
             if place >= PLAN.Q_GROUPS:
                 way, first_head = _way(k, k_out), (place - PLAN.Q_GROUPS) * PLAN.HEADS
-        # Heads first: the position may have to be read before the angles can be asked for.
+        # Load the heads first: the position may have to be read before the angles can be.
         group = _group(way, first_head, angles.half, size, PLAN.HEADS, PLAN)
         values = group.load()
         group.store(values, angles.of(batch, token, PLAN))
@@ -226,10 +227,10 @@ def rope_tables(positions: int, dim: int, base: float = 10000.0, dtype: Any = "f
         positions  an integer, at least 0
         dim        an even integer, at least 2
         base       a number above 0
-        dtype      float16, float32, float64, bfloat16 (of ml_dtypes)
+        dtype      float16, float32, float64, bfloat16 (from ml_dtypes)
 
         inside     float64
-        result     arrays of numpy's, as dtype
+        result     numpy arrays of dtype
     """
     import numpy as np
 
@@ -247,10 +248,10 @@ def rope_tables(positions: int, dim: int, base: float = 10000.0, dtype: Any = "f
 def _group_of_heads(
     q_heads: int, k_heads: int, half_side: int, tokens: int, itemsize: int, machine: Machine
 ) -> tuple[int, int]:
-    """How many heads a program rotates, and by how many warps.
+    """How many heads a program rotates, and with how many warps.
 
-    A power of two that divides both numbers of heads, if that is not too small: so many that a thread makes two 16-byte
-    accesses of each half, or one where programs are few.
+    The number of heads is a power of two that divides both head counts, if that is not too small: enough for a thread
+    to make two 16-byte accesses to each half, or one where programs are few.
     """
     few = tokens * (q_heads + k_heads) * half_side * itemsize < machine.processors << 13
     each = max(1, 16 // itemsize) * (1 if few else 2)
@@ -270,7 +271,7 @@ def _specs(q: Any, k: Any, *_: Any, **__: Any) -> tuple[Spec, ...]:
 
 
 def _check_positions(positions: Any, offset: Any, batches: int, tokens: int, rows: int) -> bool:
-    """Checks what is known before the launch of where tokens are; whether the offset is in memory."""
+    """Checks what is known about positions before the launch; returns whether the offset is in memory."""
     if positions is not None:
         if tuple(positions.shape) not in ((tokens,), (batches, tokens)):
             raise ArgumentError(
@@ -333,9 +334,9 @@ def rope(
     """Rotates ``q`` and ``k`` of shape (batch, tokens, heads, size); K may have fewer heads, or be None.
 
     ``cos`` and ``sin`` are (positions, r/2) tables. A token's position is ``positions[batch, token]`` (or
-    ``positions[token]``), else ``offset`` + token, where ``offset`` is an int or an integer array of one element; one
-    outside the tables stops the kernel. Any strides: views of one fused QKV are fine. ``out=(q, k)`` rotates in place.
-    float32 inside, one rounding.
+    ``positions[token]``), else ``offset`` + token, where ``offset`` is an int or an integer array of one element; a
+    position outside the tables stops the kernel. Any strides: views of one fused QKV are fine. ``out=(q, k)`` rotates
+    in place. Arithmetic is float32, with one rounding to the type of the output.
     """
     batches, tokens, q_heads, size = q.shape
     half = cos.shape[-1]

@@ -1,8 +1,9 @@
 """Softmax over the last dimension: a row stays in registers, so that memory is read once and written once.
 
-Exponentials are powers of two of ``(x - max) · log2(e)``, in one multiply-add where x and y have 16 bits: float16 times
-log2(e) is finite, and bfloat16 times 16 bits of log2(e) is exact. Else the difference comes first: the ends of float32
-times log2(e) are not finite, and a row that is masked by its least number has equal weights.
+Exponentials are powers of two of ``(x - max) · log2(e)``. Where x and y have 16 bits, one multiply-add computes the
+exponent: float16 times log2(e) is finite, and bfloat16 times 16 bits of log2(e) is exact. Otherwise the subtraction
+comes first: the largest float32 numbers times log2(e) overflow, and a row masked with the lowest number must have equal
+weights.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from kiln.kernels.rows import RowPlan
 from kiln.kernels.views import Rows, rows_view
 
 LOG2_E: kl.constexpr = kl.constexpr(1.4426950408889634)
-SHORT_LOG2_E: kl.constexpr = kl.constexpr(47274 / 32768)  # 16 bits of it, 4.9e-6 too small
+SHORT_LOG2_E: kl.constexpr = kl.constexpr(47274 / 32768)  # 16 bits of log2(e), 4.9e-6 too small
 LARGE: kl.constexpr = kl.constexpr(2.0**126)
-LOWEST: kl.constexpr = kl.constexpr(-3.4028234663852886e38)  # of float32
+LOWEST: kl.constexpr = kl.constexpr(-3.4028234663852886e38)  # the lowest float32
 
 
 @kiln.jit
 def level(top, NARROW: kl.constexpr):
-    """What exponents are counted from: the maximum; if NARROW, top · log2(e), which is finite there, rounded before
-    anything is subtracted from it, since weights and their factors have to count from the same number.
+    """The origin of the exponents: the maximum. If NARROW, top · log2(e), which is finite there; it is rounded before
+    anything is subtracted from it, since weights and their scale factors must use the same origin.
 
     It is finite, so that the weights of a part that is all -inf are exp2(-inf) = 0.
     """
@@ -36,12 +37,12 @@ def level(top, NARROW: kl.constexpr):
 
 @kiln.jit
 def exponent(value, base, EXACT: kl.constexpr, NARROW: kl.constexpr):
-    """(value - top) · log2(e) by top's level; if NARROW or EXACT, in one operation. EXACT: of bfloat16, whose products
-    with 16 bits of log2(e) lose nothing, however large both sides of the difference are."""
+    """(value - top) · log2(e), given top's level; in one operation if NARROW or EXACT. EXACT is for bfloat16, whose
+    products with 16 bits of log2(e) are exact, however large both sides of the difference are."""
     if NARROW:
         return kl.fma(value, LOG2_E, -base)
     if EXACT:
-        # No product is infinite by the smaller factor. Numbers that large are so far apart that all weights are 0 or 1.
+        # The smaller multiplier keeps products finite. Numbers that large are so far apart that all weights are 0 or 1.
         factor = kl.where(kl.abs(base) > LARGE, SHORT_LOG2_E / 256, SHORT_LOG2_E)
         return kl.fma(value, factor, -(base * factor))
     return (value - base) * LOG2_E
@@ -49,7 +50,7 @@ def exponent(value, base, EXACT: kl.constexpr, NARROW: kl.constexpr):
 
 @kiln.jit
 def scale(distance, NARROW: kl.constexpr):
-    """2^distance for the distance between two levels, which scales weights of one to those of the other."""
+    """2^distance, for the distance between two levels: it scales weights from one level to the other."""
     return exp2_flushed(distance if NARROW else distance * LOG2_E)
 
 
@@ -68,27 +69,27 @@ def softmax_kernel(x: Rows, y: Rows, PLAN: kl.constexpr):
 
 @kiln.jit
 def share(base, total, NARROW: kl.constexpr):
-    """The factor that turns the weights of each part of a row, whose sums are ``total``, into softmax of the row: one
-    exchange for the row's maximum and its sum."""
+    """The factor that turns the weights of each part of a row, whose sums are ``total``, into the row's softmax. Takes
+    one exchange, for the maximum and the sum of the row together."""
     highest, whole = kl.reduce((base, total), 0, joined if NARROW else joined_wide, keep_dims=True)
     return scale(base - highest, NARROW) / whole
 
 
 @kiln.jit
 def joined(base, total, other, more):
-    """The level and the sum of two parts together."""
+    """The combined level and sum of two parts."""
     return _joined(base, total, other, more, True)
 
 
 @kiln.jit
 def joined_wide(base, total, other, more):
-    """The same for levels that are maxima."""
+    """`joined` for levels that are plain maxima."""
     return _joined(base, total, other, more, False)
 
 
 @kiln.jit
 def _joined(base, total, other, more, NARROW: kl.constexpr):
-    # Only the sum of the lower level is scaled: one exponential a pair.
+    # Only the sum at the lower level is scaled: one exponential per pair.
     distance = base - other
     higher, lower = kl.where(distance >= 0, total, more), kl.where(distance >= 0, more, total)
     return kl.maximum(base, other), kl.fma(lower, scale(-kl.abs(distance), NARROW), higher)
@@ -96,7 +97,7 @@ def _joined(base, total, other, more, NARROW: kl.constexpr):
 
 @kiln.jit
 def softmax_long_kernel(x: Rows, y: Rows, PLAN: kl.constexpr):
-    """The same for one row that no registers hold: a running maximum and sum over blocks, then the row once more."""
+    """Softmax of one row that does not fit the registers: a running maximum and sum over blocks, then a second read."""
     x, y = x.row(kl.program_id(0)), y.row(kl.program_id(0))
     top, total = kl.full((PLAN.BLOCK,), LOWEST, kl.float32), kl.zeros((PLAN.BLOCK,), kl.float32)
     for start in range(0, x.columns, PLAN.BLOCK):
@@ -117,7 +118,7 @@ def softmax_long_kernel(x: Rows, y: Rows, PLAN: kl.constexpr):
     repeatable=True,
 )
 def softmax(x: Any, *, out: Any = None, plan: RowPlan | None = None) -> Any:
-    """Softmax over the last dimension, computed in float32, rounded once to ``out``'s type.
+    """Softmax over the last dimension, computed in float32 and rounded once to the type of ``out``.
 
     ``plan`` says how rows are spread over threads (chosen from the shape when None).
     """
