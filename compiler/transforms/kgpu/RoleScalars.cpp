@@ -86,6 +86,9 @@ void Role::keep(Operation *op, SmallVectorImpl<Value> &open) {
       for (Value bound : {loop.getLowerBound(), loop.getUpperBound(), loop.getStep()})
         need(bound, open);
       ends.try_emplace(loop.getUpperBound(), loop);
+      starts[loop.getLowerBound()].push_back(loop);
+      if (loop.getStep() != loop.getLowerBound())
+        starts[loop.getStep()].push_back(loop);
     } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
       need(branch.getCondition(), open);
     } else if (!isa<scf::WhileOp>(op)) { // nothing is tracked from one iteration of a while loop to the next
@@ -190,14 +193,21 @@ bool RoleScalars::decide(Value condition) {
 
 void RoleScalars::set(Value value, const Scalar &scalar) {
   scalars[value] = scalar;
-  // The end of a loop that follows: conditions in front of the loop use it too.
-  auto loop = role.ends.lookup(value);
-  if (!loop || known(scalar))
-    return;
+  if (auto loop = role.ends.lookup(value))
+    foresee(loop);
+  if (auto loops = role.starts.find(value); loops != role.starts.end())
+    for (scf::ForOp loop : loops->second)
+      foresee(loop);
+}
+
+/// Conditions in front of the loop use its end too, and where it begins.
+void RoleScalars::foresee(scf::ForOp loop) {
   auto isAt = [&](Value bound) { return scalars.contains(bound) || matchPattern(bound, m_Constant()); };
-  if (isAt(loop.getLowerBound()) && isAt(loop.getStep()))
-    assumeEnd(value, role.outerLoops.contains(loop), numberOf(loop.getLowerBound()),
-              std::max<int64_t>(1, numberOf(loop.getStep())));
+  if (!llvm::all_of(ValueRange{loop.getLowerBound(), loop.getUpperBound(), loop.getStep()}, isAt))
+    return;
+  int64_t begin = numberOf(loop.getLowerBound()), step = stepOf(loop.getStep());
+  if (!known(scalarOf(loop.getUpperBound())))
+    assumeEnd(loop.getUpperBound(), role.outerLoops.contains(loop), begin, step);
 }
 
 void RoleScalars::assumeEnd(Value end, bool outer, int64_t begin, int64_t step) {
@@ -219,15 +229,19 @@ void RoleScalars::assumeEnd(Value end, bool outer, int64_t begin, int64_t step) 
   }
 }
 
+int64_t RoleScalars::stepOf(Value step) {
+  Scalar width = scalarOf(step);
+  if (!known(width))
+    assumed.assume(width.key, 1 + assumed.choose(width.key, 3));
+  // A number that something else was assumed of (the programs of a launch, none): alike in every role, and never run.
+  return std::max<int64_t>(1, *known(width));
+}
+
 RoleScalars::Trips RoleScalars::tripsOf(Value lowerBound, Value upperBound, Value step, bool outer) {
   Scalar begin = scalarOf(lowerBound), width = scalarOf(step);
   Trips trips;
   trips.first = numberOf(lowerBound);
-  if (!known(width))
-    assumed.assume(width.key, 1 + assumed.choose(width.key, 3));
-  // An earlier assumption may have made the step 0 (no programs in the launch). All roles clamp it alike, and such a
-  // launch never runs this code.
-  trips.step = std::max<int64_t>(1, *known(width));
+  trips.step = stepOf(step);
   Scalar end = scalarOf(upperBound);
   auto countTo = [&](int64_t last) {
     return std::max<int64_t>(0, llvm::divideCeilSigned(last - trips.first, trips.step));

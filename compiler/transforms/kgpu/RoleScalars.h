@@ -73,7 +73,9 @@ public:
   llvm::DenseSet<mlir::Operation *> relevant;
   llvm::DenseSet<mlir::Value> needed;                 ///< scalars and cursors that something depends on
   llvm::DenseMap<mlir::Value, mlir::scf::ForOp> ends; ///< values that are the upper bound of a loop
-  llvm::DenseSet<mlir::Operation *> outerLoops;       ///< loops that contain loops
+  /// The loops that begin at a value, or step by it.
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::scf::ForOp, 1>> starts;
+  llvm::DenseSet<mlir::Operation *> outerLoops; ///< loops that contain loops
   /// For a loop, a branch or a step: the channels with steps inside it.
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Value, 2>> channelsIn;
 
@@ -105,9 +107,13 @@ protected:
     bool assumed = false; ///< whether the count is assumed
     unsigned key = 0;     ///< equal for loops that run equally often
   };
+  /// The step of a loop in this run.
+  int64_t stepOf(mlir::Value step);
   Trips tripsOf(mlir::Value begin, mlir::Value end, mlir::Value step, bool outer);
 
   void set(mlir::Value value, const Scalar &scalar);
+  /// Assumes the end of a loop to come as soon as all three of its bounds have been reached.
+  void foresee(mlir::scf::ForOp loop);
   void setPlace(mlir::Value cursor, std::optional<int64_t> place);
   /// Passes a value on through a loop or a branch.
   void bind(mlir::Value to, mlir::Value from);

@@ -254,6 +254,49 @@ func.func @simple(%pa: !tile.ptr<f16>, %m: i64, %begin: i32, %end: i32, %v: tens
 
 // -----
 
+// Where the loop begins is computed behind where it ends, and both are looked at in front of it: what is copied ahead is
+// read, however often the loop runs.
+!m = !kgpu.mem<64x64xf16, #layout.map<row_major [64, 64]>>
+!ring = !kgpu.channel<2 x (!m)>
+// CHECK-LABEL: @begins_late
+func.func @begins_late(%d: !tile.desc<tensor<64x64xf16>>, %n: i32, %from: i32) {
+  %ch = kgpu.channel groups fillers 4 readers 4 : !ring
+  %zero = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c64 = arith.constant 64 : i32
+  %end = arith.divsi %n, %c64 : i32
+  %begin = arith.divsi %from, %c64 : i32
+  %r0 = kgpu.cursor : !kgpu.cursor<2>
+  %p1 = scf.for %i = %zero to %c1 step %c1 iter_args(%p = %r0) -> (!kgpu.cursor<2>) : i32 {
+    %q = arith.addi %begin, %i : i32
+    %is = arith.cmpi slt, %q, %end : i32
+    %s = kgpu.acquire %ch[%p] : !ring -> !m
+    kgpu.copy_block %d[%q, %q] when %is to %s of %ch[%p] : !tile.desc<tensor<64x64xf16>>, !m, !ring
+    kgpu.commit %ch[%p] : !ring
+    %next = kgpu.advance %p : !kgpu.cursor<2>
+    scf.yield %next : !kgpu.cursor<2>
+  }
+  %out:2 = scf.for %q = %begin to %end step %c1 iter_args(%r = %r0, %p = %p1) -> (!kgpu.cursor<2>, !kgpu.cursor<2>) : i32 {
+    %s = kgpu.receive %ch[%r] : !ring -> !m
+    %ahead = arith.addi %q, %c1 : i32
+    %last = arith.subi %end, %c1 : i32
+    %is = arith.cmpi slt, %q, %last : i32
+    %t = kgpu.acquire %ch[%p] : !ring -> !m
+    kgpu.copy_block %d[%ahead, %ahead] when %is to %t of %ch[%p] : !tile.desc<tensor<64x64xf16>>, !m, !ring
+    kgpu.commit %ch[%p] : !ring
+    %x = kgpu.local_load %s : !m -> tensor<64x64xf16>
+    kgpu.release %ch[%r] : !ring
+    %r1 = kgpu.advance %r : !kgpu.cursor<2>
+    %p2 = kgpu.advance %p : !kgpu.cursor<2>
+    scf.yield %r1, %p2 : !kgpu.cursor<2>, !kgpu.cursor<2>
+  }
+  %s = kgpu.receive %ch[%out#0] : !ring -> !m
+  kgpu.release %ch[%out#0] : !ring
+  return
+}
+
+// -----
+
 // The threads' own copies (here: stores), read by themselves: no barriers of the channel, those of receives order it.
 !a = !kgpu.mem<64x64xf16, #layout.map<row_major [64, 64]>>
 !ring = !kgpu.channel<3 x (!a)>
