@@ -115,6 +115,9 @@ struct MergeReductions : kiln::impl::MergeReductionsPassBase<MergeReductions> {
           if (!behind)
             continue;
           reductions[j] = merge(reductions[i], reductions[j], *behind);
+          // Reductions that need the first have moved behind the second.
+          llvm::sort(reductions.begin() + i + 1, reductions.end(),
+                     [](tile::ReduceOp a, tile::ReduceOp b) { return a->isBeforeInBlock(b); });
           break;
         }
     }

@@ -233,7 +233,8 @@ int64_t RoleScalars::stepOf(Value step) {
   Scalar width = scalarOf(step);
   if (!known(width))
     assumed.assume(width.key, 1 + assumed.choose(width.key, 3));
-  // A number that something else was assumed of (the programs of a launch, none): alike in every role, and never run.
+  // An earlier assumption may have made the step 0 (no programs in the launch). All roles clamp it alike, and such a
+  // launch never runs this code.
   return std::max<int64_t>(1, *known(width));
 }
 

@@ -104,3 +104,35 @@ func.func @in_one_warp(%x: tensor<4096xf32, #row>) -> (f32, f32) {
   } : (tensor<4096xf32, #row>) -> f32
   return %s, %t : f32, f32
 }
+
+// -----
+
+// The third merges with the first, and the second, which needs the first, moves behind both.
+// CHECK-LABEL: @one_moves
+// CHECK: %[[R:.*]]:2 = tile.reduce(%arg0, %arg1) axis 0 {
+// CHECK: %[[M:.*]] = tile.splat %[[R]]#0
+// CHECK: %[[Y:.*]] = arith.subf %arg0, %[[M]]
+// CHECK: %[[S:.*]] = tile.reduce(%[[Y]]) axis 0 {
+// CHECK: return %[[S]], %[[R]]#1
+// LOWERED-LABEL: @one_moves
+#row = #layout.map<blocked [4096] vector 8 warps 4>
+func.func @one_moves(%x: tensor<4096xf32, #row>, %z: tensor<4096xf32, #row>) -> (f32, f32) {
+  %s = tile.reduce(%x) axis 0 {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %a, %b : f32
+    tile.yield %c : f32
+  } : (tensor<4096xf32, #row>) -> f32
+  %m = tile.splat %s : f32 -> tensor<4096xf32, #row>
+  %y = arith.subf %x, %m : tensor<4096xf32, #row>
+  %t = tile.reduce(%y) axis 0 {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %a, %b : f32
+    tile.yield %c : f32
+  } : (tensor<4096xf32, #row>) -> f32
+  %u = tile.reduce(%z) axis 0 {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %a, %b : f32
+    tile.yield %c : f32
+  } : (tensor<4096xf32, #row>) -> f32
+  return %t, %u : f32, f32
+}
