@@ -193,6 +193,9 @@ class Operator:
         self._again: Any = None  # its `call` method
         self._slowly = self._run
         self.signature = inspect.signature(function)
+        # Of a backward, `out` is an input: what the forward gave.
+        out = self.signature.parameters.get("out")
+        self.takes_out = out is not None and out.default is None
         self._outputs = outputs
         self._ranks = {name: _ranks(shapes) for name, shapes in self.arrays.items()}
         self._admitted: dict[Any, int] = {}
@@ -238,9 +241,8 @@ class Operator:
                     from kiln.runtime import torch_graph
 
                     return torch_graph.call(self, args, kwargs)
-                if self.gradient and _requires_gradients(args, kwargs):
-                    module, _, name = self.gradient.partition(":")
-                    return getattr(importlib.import_module(module), name)(*args, **kwargs)
+                if self.differentiates(args, kwargs):
+                    return self.differentiated(args, kwargs)
                 self.refuse_gradients(args, kwargs)
             return self.function(*args, **kwargs)
         except ArgumentError as problem:
@@ -249,7 +251,8 @@ class Operator:
 
     def output_specs(self, *args: Any, **kwargs: Any) -> tuple[Spec, ...]:
         """Shapes and dtypes of the outputs for these arguments; nothing runs or is allocated."""
-        kwargs.pop("out", None)
+        if self.takes_out:
+            kwargs.pop("out", None)
         return self._outputs(*args, **kwargs)
 
     def __get__(self, instance: Any, owner: Any = None) -> Operator:
@@ -400,6 +403,19 @@ class Operator:
             problem.function = self.function.__name__
             raise
 
+    def differentiates(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether torch records a call, and there is a backward."""
+        return (
+            bool(self.gradient)
+            and sys.modules["torch"].is_grad_enabled()
+            and any(getattr(value, "requires_grad", False) for value in (*args, *kwargs.values()))
+        )
+
+    def differentiated(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The call as torch records it."""
+        module, _, name = self.gradient.partition(":")
+        return getattr(importlib.import_module(module), name)(*args, **kwargs)
+
     def refuse_gradients(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Refuses tensors that require a gradient while gradients are recorded."""
         torch = sys.modules.get("torch")
@@ -415,12 +431,6 @@ class Operator:
             items = value if isinstance(value, (list, tuple)) else (value,)
             if any(is_torch(item) and getattr(item, "requires_grad", False) for item in items):
                 refuse_gradient(name)
-
-
-def _requires_gradients(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    return sys.modules["torch"].is_grad_enabled() and any(
-        getattr(value, "requires_grad", False) for value in (*args, *kwargs.values())
-    )
 
 
 def refuse_gradient(name: str, option: str = "") -> NoReturn:
@@ -460,6 +470,11 @@ def _of_torch(value: Any) -> int:
         return 0
     own = sys.modules["torch"].Tensor.__torch_dispatch__
     return _PLAIN if type(value).__torch_dispatch__ is own else _DISPATCHED
+
+
+def is_dispatched(tensor: Any) -> bool:
+    """Whether something stands between calls with a tensor of torch and its memory: its class, or a tracer's mode."""
+    return _of_torch(tensor) == _DISPATCHED or bool(sys.modules["torch"]._C._len_torch_dispatch_stack())
 
 
 def _how_to_make_one(value: Any) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from kiln.kernels.attention import backward, flex, kernel
-from kiln.kernels.operator import refuse_gradient
+from kiln.kernels.operator import is_dispatched, refuse_gradient
 from torch.autograd.function import once_differentiable
 
 
@@ -58,8 +58,8 @@ class Attention(torch.autograd.Function):
         ctx.form, ctx.given, ctx.beside = form, given, beside
         ctx.mark_non_differentiable(lse)
         mask = given.get("block_mask")
-        if mask is not None:
-            _ = mask.by_keys  # of what the mask's arguments hold now
+        if mask is not None and not is_dispatched(mask.lists):
+            _ = mask.by_keys  # of what the mask's arguments hold now; a tracer has nothing there to read
         return out, lse
 
     @staticmethod

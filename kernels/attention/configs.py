@@ -292,7 +292,7 @@ def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
     heads_first = tuple(x[..., :128].swapaxes(1, 2)[:, :2] for x in (q, k, v))
     yield "create_block_mask", lambda: flex.create_block_mask(mods.causal, None, None, 512, 512)
     mask = flex.BlockMask(
-        mods.documents,
+        (mods.documents,),
         (np.empty(512, np.int32),),
         (1, 1, 512, 512),
         (128, 128),

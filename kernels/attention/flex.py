@@ -102,7 +102,8 @@ class BlockMask:
     """What ``create_block_mask`` found. ``shape``: (batch, heads, queries, keys), 1 for all batches or heads alike;
     ``block``: queries and keys of a block. Numbers and indices are as in torch's BlockMask."""
 
-    mask_mod: Any
+    functions: tuple[Any]
+    """``mask_mod`` alone: an attribute that has ``__get__``, as jit functions do, torch takes for a descriptor."""
     args: tuple[Any, ...]
     shape: tuple[int, int, int, int]
     block: tuple[int, int]
@@ -110,6 +111,10 @@ class BlockMask:
     kv_num_blocks: Any
     lists: Any
     """(batch, heads, blocks of queries, 2, blocks of keys): those seen whole, and those seen in part."""
+
+    @property
+    def mask_mod(self) -> Any:
+        return self.functions[0]
 
     @property
     def full_kv_indices(self) -> Any:
@@ -225,7 +230,7 @@ def create_block_mask(
     check_value("args", args, "a tuple (because mask_mod is given each)", isinstance(args, (tuple, list)))
     shape = (B or 1, H or 1, Q_LEN, KV_LEN)
     whole, partial, lists = block_lists(mask_mod, args, shape, block, _like(device, args))
-    return BlockMask(mask_mod, tuple(args), shape, block, whole, partial, lists)
+    return BlockMask((mask_mod,), tuple(args), shape, block, whole, partial, lists)
 
 
 def _is_side(side: Any) -> bool:

@@ -133,7 +133,7 @@ def masked(tokens: int = 4096) -> BlockMask:
     rows = tokens // 128
     counts, lists = blank(1, 1, rows, dtype=np.int32), blank(1, 1, rows, 2, rows, dtype=np.int32)
     document = blank(tokens, dtype=np.int32)
-    return BlockMask(same_document, (document,), (1, 1, tokens, tokens), (128, 128), counts, counts.copy(), lists)
+    return BlockMask((same_document,), (document,), (1, 1, tokens, tokens), (128, 128), counts, counts.copy(), lists)
 
 
 SLOPES, STARTS = blank(4, dtype=np.float32), blank(5, dtype=np.int32)

@@ -418,7 +418,7 @@ def _form_of_call(identity: int, tokens: str, ranks: str, written: str, *values:
 
 def _new_specs(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
     """The outputs that the call makes; those it is given are not among them."""
-    out = kwargs.get("out")
+    out = kwargs.get("out") if function.takes_out else None
     given = out if isinstance(out, (tuple, list)) else (out,)
     specs = function.output_specs(*args, **kwargs)
     return [spec for i, spec in enumerate(specs) if i >= len(given) or given[i] is None]
@@ -426,12 +426,14 @@ def _new_specs(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 @torch.compiler.assume_constant_result
 def _about(identity: int) -> str:
-    """Names of a function's parameters; of those that it changes; what it returns."""
+    """Names of a function's parameters; of those that it changes, `out` among them where results go there; what it
+    returns."""
     function = _object(identity)
     parameters = function.signature.parameters
     returned = str(function.signature.return_annotation)
     shape = "none" if returned == "None" else "pair" if returned.startswith("tuple") else "any"
-    return f"{' '.join(parameters)}|{' '.join(function.mutates)}|{shape}"
+    changed = (*function.mutates, "out") if function.takes_out else function.mutates
+    return f"{' '.join(parameters)}|{' '.join(changed)}|{shape}"
 
 
 def _define(name: str, writes: bool, made: int) -> None:
@@ -450,13 +452,15 @@ def _define(name: str, writes: bool, made: int) -> None:
     def results(made: list[Any]) -> Any:
         return made if not writes else None if not made else made[0] if len(made) == 1 else tuple(made)
 
+    def made_by(result: Any, tensors: list[Any]) -> list[Any]:
+        found = result if isinstance(result, tuple) else (result,)
+        known = {id(tensor) for tensor in tensors}
+        return [item for item in found if item is not None and id(item) not in known]
+
     def run(*given: Any) -> Any:
         function, args, kwargs, tensors = split(given)
         with torch.no_grad():  # whether one is needed was asked before
-            result = function(*args, **kwargs)
-        found = result if isinstance(result, tuple) else (result,)
-        known = {id(tensor) for tensor in tensors}
-        return results([item for item in found if item is not None and id(item) not in known])
+            return results(made_by(function(*args, **kwargs), tensors))
 
     def make(*given: Any) -> Any:
         function, args, kwargs, tensors = split(given)
@@ -465,7 +469,9 @@ def _define(name: str, writes: bool, made: int) -> None:
                         for spec in _new_specs(function, args, kwargs)])  # fmt: skip
 
     def record(*given: Any) -> Any:
-        function, args, kwargs, _ = split(given)
+        function, args, kwargs, tensors = split(given)
+        if function.differentiates(args, kwargs):
+            return results(made_by(function.differentiated(args, kwargs), tensors))
         function.refuse_gradients(args, kwargs)
         with torch._C._AutoDispatchBelowAutograd():
             return getattr(torch.ops.kiln, name).default(*given)
@@ -487,7 +493,7 @@ def call(function: Any, args: Any, kwargs: Any) -> Any:
     bound.update(kwargs)
     if len(args) > len(names) or any(name not in names for name in kwargs):
         raise TypeError(f"{function} does not take these arguments")
-    changed = [*mutated.split(" "), "out"]
+    changed = mutated.split(" ")
     values = _Values()
     written: list[int] = []
     for name, value in bound.items():
@@ -512,7 +518,7 @@ def call(function: Any, args: Any, kwargs: Any) -> Any:
         new = operation(form, read, values.numbers, values.floats)
     if shape == "none":
         return None
-    out = bound.get("out")
+    out = bound.get("out") if "out" in changed else None
     results = list(out) if isinstance(out, (tuple, list)) else [out]
     place = 0
     for i in range(len(results)):

@@ -13,7 +13,14 @@ import kiln  # noqa: E402
 import kiln.language as kl  # noqa: E402
 from kiln import errors  # noqa: E402
 from kiln.kernels.activation import swiglu  # noqa: E402
-from kiln.kernels.attention import attention  # noqa: E402
+from kiln.kernels.attention import (  # noqa: E402
+    attention,
+    attention_backward,
+    attention_varlen,
+    create_block_mask,
+    flex_attention,
+    flex_attention_backward,
+)
 from kiln.kernels.elementwise import add  # noqa: E402
 from kiln.kernels.embedding import embedding  # noqa: E402
 from kiln.kernels.gemm import linear, matmul  # noqa: E402
@@ -404,6 +411,76 @@ def test_an_output_given_is_an_argument_that_is_written():
     torch.compile(lambda x: softmax(x), fullgraph=True, backend=graphs)(random(3, 4))
     schema = torch.ops.kiln.softmax_out.default._schema
     assert schema.is_mutable and not torch.ops.kiln.softmax.default._schema.is_mutable
+
+
+def test_an_out_that_is_an_input_is_only_read():
+    """The `out` of a backward is what the forward gave. Taken for a place of results, the operator had one too few."""
+    q, k, dout = random(1, 3, 2, 8), random(1, 3, 1, 8), random(1, 3, 2, 8)
+    out, lse = attention(q, k, k, causal=True, return_lse=True)
+    agree(lambda *x: attention_backward(*x, causal=True), q, k, k.clone(), out, lse, dout)
+    agree(lambda q, k, v, out, *x: attention_backward(q, k, v, out=out, lse=x[0], dout=x[1]), q, k, k, out, lse, dout)
+    heads_first = [x.transpose(1, 2) for x in (q, k, k)]
+    out, lse = flex_attention(*heads_first, enable_gqa=True, return_lse=True)
+    agree(lambda *x: flex_attention_backward(*x, enable_gqa=True), *heads_first, out, lse, torch.ones_like(out))
+
+
+@kiln.jit
+def near(batch, head, query, key):
+    return (key <= query) & (query - key <= 2)
+
+
+@kiln.jit
+def bent(score, batch, head, query, key):
+    return score * score
+
+
+def test_block_masks_are_arguments():
+    q, k = random(1, 2, 20, 8), random(1, 1, 20, 8)
+    mask = create_block_mask(near, None, None, 20, 20, device=DEVICE, BLOCK_SIZE=16)
+    agree(lambda q, k: flex_attention(q, k, k, bent, mask, enable_gqa=True), q, k)
+    agree(lambda q, k, mask: flex_attention(q, k, k, block_mask=mask, enable_gqa=True, return_lse=True), q, k, mask)
+
+
+STARTS = torch.tensor([0, 3, 8])
+MASKS = {}
+DIFFERENTIATED = {
+    "attention": (lambda q, k: attention(q * 2, k, k, causal=True) + 1, (1, 8, 2, 8), (1, 8, 1, 8)),
+    "lse": (lambda q, k: attention(q, k, k, window=(2, 0), return_lse=True)[0], (1, 8, 2, 8), (1, 8, 1, 8)),
+    "bias and sinks": (
+        lambda q, k, bias, sinks: attention(q, k, k, bias=bias, sinks=sinks, softcap=2.0),
+        (1, 8, 2, 8),
+        (1, 8, 1, 8),
+        (1, 1, 8, 8),
+        (2,),
+    ),
+    "varlen": (
+        lambda q, k: attention_varlen(q, k, k, STARTS.to(q.device), STARTS.to(q.device), 5, 5),
+        (8, 2, 8),
+        (8, 1, 8),
+    ),
+    "flex": (
+        lambda q, k: flex_attention(q, k, k, bent, MASKS[q.device.type], enable_gqa=True),
+        (1, 2, 8, 8),
+        (1, 1, 8, 8),
+    ),
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", DIFFERENTIATED)
+def test_what_has_a_backward_is_differentiated(name, backend):
+    function, *shapes = DIFFERENTIATED[name]
+    MASKS[DEVICE] = create_block_mask(near, None, None, 8, 8, device=DEVICE)
+    given = [random(*shape) for shape in shapes]
+
+    def gradients(run):
+        inputs = [x.clone().requires_grad_() for x in given]
+        run(*inputs).square().sum().backward()
+        return [x.grad for x in inputs]
+
+    compiled = torch.compile(function, fullgraph=True, backend=backend)
+    for got, want in zip(gradients(compiled), gradients(function), strict=True):
+        assert torch.equal(got, want)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
