@@ -218,7 +218,9 @@ def _centred_around(row, near, x, tile, PLAN: kl.constexpr):
 def _moments(x, near, total, squares):
     """The mean and the variance, from sums of the distances from a number near the mean and of their squares."""
     offset = x.mean(total)
-    return near + offset, kl.maximum(x.mean(squares) - offset * offset, 0.0)
+    # NaN stays: of a row with an infinity, or whose squares are no float32, the difference is one.
+    variance = kl.maximum(x.mean(squares) - offset * offset, 0.0, propagate_nan=kl.PropagateNan.ALL)
+    return near + offset, variance
 
 
 @kiln.jit

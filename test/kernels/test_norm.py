@@ -82,6 +82,17 @@ def test_layer_norm_of_16_bits_with_outliers(rng, n, dtype):
     assert_close(layer_norm(x, weight), reference.layer_norm(x, weight), length=n)
 
 
+@pytest.mark.parametrize("n", [33, 70000])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
+def test_layer_norm_without_statistics(rng, n, dtype, odd):
+    """A row with an infinity has no mean: all of it is NaN, also where the variance is a difference."""
+    x = random(rng, (3, n), dtype)
+    x[1, n // 3] = odd
+    out = np.asarray(layer_norm(x, np.ones(n, np.float32)), np.float32)
+    assert np.isnan(out[1]).all() and np.isfinite(out[[0, 2]]).all()
+
+
 def test_views(rng):
     x, weight = random(rng, (6, 40)), random(rng, 40)
     exact = reference.rms_norm(x, weight)
