@@ -34,7 +34,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from kiln.errors import ArgumentError
+from kiln.errors import ArgumentError, LaunchError
 
 FLOATS = ("float16", "bfloat16", "float32")
 INSIDE = "inside"  # the type of a function's sums
@@ -141,6 +141,15 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 }
 
 
+def _plan_of(annotation: str) -> tuple[str, Callable[[Any], bool] | None]:
+    """The same of plans, whose classes are told by their names: "RowPlan | None"."""
+    name = annotation.removesuffix(" | None")
+    if not name.endswith("Plan"):
+        return "", None
+    article = "an" if name[0] in "AEIO" else "a"
+    return f"{article} {name}", lambda value: any(kind.__name__ == name for kind in type(value).__mro__)
+
+
 def show(value: Any) -> str:
     """How a message shows an argument."""
     if is_array(value):
@@ -153,6 +162,20 @@ def check_value(name: str, value: Any, words: str, fits: bool) -> None:
     """Refuses an argument that is not an array unless it ``fits``; ``words`` say what it may be."""
     if not fits:
         raise ArgumentError(name, f"expected {words}, got {show(value)}")
+
+
+def by_name(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that is no operator, whose refusals name it as those of operators do."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except ArgumentError as problem:
+            problem.function = problem.function or function.__name__
+            raise problem.with_traceback(None) from None
+
+    return call
 
 
 def listed(names: Sequence[str]) -> str:
@@ -248,6 +271,13 @@ class Operator:
         except ArgumentError as problem:
             problem.function = problem.function or self.function.__name__
             raise problem.with_traceback(None) from None
+        except LaunchError as problem:
+            # A launch names its kernel's parameter, and a line of the library.
+            found = self._misplaced(args, kwargs) if type(problem) is LaunchError and problem.argument else None
+            if found is None:
+                raise
+            found.function = self.function.__name__
+            raise found from None
 
     def output_specs(self, *args: Any, **kwargs: Any) -> tuple[Spec, ...]:
         """Shapes and dtypes of the outputs for these arguments; nothing runs or is allocated."""
@@ -282,10 +312,13 @@ class Operator:
             return 0  # calling the function raises it
         arrays = dict(self._given(bound))
         for name, value in bound.items():
-            if name not in self.arrays and not (name == "out" and "out[0]" in self.arrays):
+            if name in arrays:
+                self._check_array(name, value, arrays)
+            elif name not in self.arrays and not (name == "out" and "out[0]" in self.arrays):
                 self._check_plain(name, value)
         for name, value in arrays.items():
-            self._check_array(name, value, arrays)
+            if name not in bound:
+                self._check_array(name, value, arrays)
         self._check_types({name: type_name(value.dtype) for name, value in arrays.items() if is_array(value)})
         of_torch = max(map(_of_torch, arrays.values()), default=0)
         if len(self._admitted) >= 1024:
@@ -312,7 +345,7 @@ class Operator:
     def _check_plain(self, name: str, value: Any) -> None:
         parameter = self.signature.parameters[name]
         kind = str(parameter.annotation)
-        words, fits = _KINDS.get(kind.removesuffix(" | None"), ("", None))
+        words, fits = _KINDS.get(kind.removesuffix(" | None")) or _plan_of(kind)
         if fits is None or (value is None and kind.endswith("None")) or fits(value):
             return
         misplaced = is_array(value) and parameter.default is not parameter.empty
@@ -344,6 +377,28 @@ class Operator:
                 f"expected shape {self.arrays[name]} (because {self._shapes(given)}), got {tuple(value.shape)}",
                 hint=self._swapped(name, given),
             )
+
+    def _misplaced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ArgumentError | None:
+        """The array that no kernel can be given, or that is elsewhere than those before it."""
+        first, there = "", ""
+        for name, value in self._given(self.signature.bind(*args, **kwargs).arguments):
+            for array in value if isinstance(value, (list, tuple)) else (value,):
+                if not is_array(array):
+                    continue
+                try:
+                    _probe()[(1,)](array, warmup=True)
+                except LaunchError as problem:
+                    if type(problem) is not LaunchError or problem.argument is None:
+                        return None
+                    hint = problem.hint and problem.hint.replace("pass x.", f"pass {name}.")
+                    return ArgumentError(name, problem.message, hint)
+                place = place_of(array)
+                first, there = first or name, there or place
+                if place != there:
+                    return ArgumentError(
+                        name, f"expected an array on {there} (because {first} is there), got one on {place}"
+                    )
+        return None
 
     def _has_rank(self, name: str, value: Any) -> bool:
         rank = len(value.shape)
@@ -526,6 +581,31 @@ def _is_scalar(value: Any) -> bool:
     return isinstance(value, type) or (numpy is not None and isinstance(value, numpy.generic))
 
 
+@functools.lru_cache(maxsize=1)
+def _probe() -> Any:
+    """A kernel that says whether an array can be passed to kernels."""
+    import kiln
+
+    return kiln.jit(source="def probe(x):\n    pass\n")(_of_nothing)
+
+
+def _of_nothing(x: Any) -> None:
+    pass
+
+
+def place_of(array: Any) -> str:
+    """Where an array is, in torch's words: "cpu" or "cuda:1". One that does not say which GPU is on the first."""
+    if is_torch(array):
+        return str(array.device)
+    if hasattr(array, "__dlpack_device__"):
+        kind, index = array.__dlpack_device__()
+        return f"cuda:{int(index)}" if int(kind) in _CUDA else "cpu"
+    return "cuda:0" if on_device(array) else "cpu"
+
+
+_CUDA = (2, 13)  # DLPack's words for memory of a GPU, and for memory that moves between it and the host
+
+
 def on_device(array: Any) -> bool:
     """Whether an array is in a GPU's memory."""
     return bool(array.is_cuda) if is_torch(array) else hasattr(array, "__cuda_array_interface__")
@@ -656,10 +736,11 @@ def check_apart(name: str, out: Any, other: str, array: Any, may_be_same: bool =
         return
     if _share_memory(out, array):
         what = f"the very elements of {other}, or " if may_be_same else ""
+        both = name.startswith("out[") and other.startswith("out[")
+        why = "both are written" if both else "one is read and the other written"
         raise ArgumentError(
             name,
-            f"expected {what}memory apart from {other} (because one is read and the other written), got arrays that "
-            f"overlap",
+            f"expected {what}memory apart from {other} (because {why}), got arrays that overlap",
             hint="pass a copy",
         )
 

@@ -18,6 +18,7 @@ multiplied; those that it includes wholly have no mask.
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ from kiln.kernels.operator import (
     FLOATS,
     INSIDE,
     Spec,
+    by_name,
     check_value,
     empty,
     is_array,
@@ -179,15 +181,25 @@ def block_lists(
     return whole, partial, lists
 
 
-def check_function(name: str, function: Any, names: str) -> None:
+def check_function(name: str, function: Any, names: str, args: Any) -> None:
+    """Refuses what is no jit function of ``names``, and ``args`` besides."""
     if not isinstance(function, JITFunction):
         raise ArgumentError(
             name,
             f"expected a function of ({names}) under @kiln.jit (because it becomes part of a kernel), got "
             f"{type(function).__name__}",
         )
+    check_value("args", args, f"a tuple (because {name} is given each)", isinstance(args, (tuple, list)))
+    own = inspect.signature(function.fn)
+    try:
+        own.bind(*names.split(", "), *args)
+    except TypeError:
+        also = f" and the {len(args)} of args" if len(args) > 0 else ""
+        hint = f"pass what {name} takes besides in args" if len(own.parameters) > len(names.split(", ")) else None
+        raise ArgumentError(name, f"expected a function of ({names}){also}, got one of {own}", hint) from None
 
 
+@by_name
 def create_block_mask(
     mask_mod: Any,
     B: int | None,
@@ -216,7 +228,7 @@ def create_block_mask(
         inside         indices are int32
         result         a BlockMask, whose numbers and indices of blocks are int32
     """
-    check_function("mask_mod", mask_mod, "batch, head, q, kv")
+    check_function("mask_mod", mask_mod, "batch, head, q, kv", args)
     block = (BLOCK_SIZE, BLOCK_SIZE) if is_integer(BLOCK_SIZE) else BLOCK_SIZE
     sides = isinstance(block, (tuple, list)) and len(block) == 2 and all(map(_is_side, block))
     check_value(
@@ -227,7 +239,6 @@ def create_block_mask(
         check_value(name, number, "an integer, at least 1, or None (because masks may be alike for all)", fits)
     for name, number in (("Q_LEN", Q_LEN), ("KV_LEN", KV_LEN)):
         check_value(name, number, "an integer, at least 1", is_integer(number) and number >= 1)
-    check_value("args", args, "a tuple (because mask_mod is given each)", isinstance(args, (tuple, list)))
     shape = (B or 1, H or 1, Q_LEN, KV_LEN)
     whole, partial, lists = block_lists(mask_mod, args, shape, block, _like(device, args))
     return BlockMask((mask_mod,), tuple(args), shape, block, whole, partial, lists)
@@ -362,7 +373,7 @@ def _checked(
         )
     terms = None
     if score_mod is not None:
-        check_function("score_mod", score_mod, "score, batch, head, q, kv")
+        check_function("score_mod", score_mod, "score, batch, head, q, kv", args)
         terms = Terms(args=tuple(args), MOD=score_mod)
     if block_mask is None:
         return terms, 0
@@ -374,7 +385,8 @@ def check_block_mask(mask: Any, query: Any, shape: tuple[int, int, int, int]) ->
     if not isinstance(mask, BlockMask):
         raise ArgumentError(
             "block_mask",
-            f"expected what kiln.kernels.attention.create_block_mask makes, got {type(mask).__name__}",
+            f"expected what kiln.kernels.attention.create_block_mask makes, got "
+            f"{'one of torch' if is_torch(mask) else type(mask).__name__}",
         )
     fits = mask.shape[2:] == shape[2:] and all(
         own in (1, whole) for own, whole in zip(mask.shape[:2], shape[:2], strict=True)

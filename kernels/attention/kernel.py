@@ -24,6 +24,7 @@ from kiln.kernels.operator import (
     address,
     check_contiguous,
     empty,
+    is_integer,
     operator,
     output,
     tile_side,
@@ -292,7 +293,9 @@ def check_heads(q: Any, k: Any, v: Any, heads_at: int) -> None:
         )
     if tuple(v.shape[:-1]) != tuple(k.shape[:-1]):
         raise ArgumentError(
-            "v", f"expected a value for each key of k, of shape {tuple(k.shape)}, got shape {tuple(v.shape)}"
+            "v",
+            f"expected a value for each key of k, of shape {tuple(k.shape[:-1])} and a size, got shape "
+            f"{tuple(v.shape)}",
         )
     if q.shape[-1] == 0 or v.shape[-1] == 0:
         raise ArgumentError("q", f"expected heads of at least one element, got shape {tuple(q.shape)}")
@@ -312,8 +315,8 @@ def check_sinks(sinks: Any, heads: int) -> None:
 
 def terms_of(shape: tuple[int, int, int, int], softcap: float, slopes: Any, bias: Any) -> Terms | None:
     """``shape``: (batch, heads, queries, keys)."""
-    if not softcap >= 0:
-        raise ArgumentError("softcap", f"expected a positive number, or 0 for none, got {softcap}")
+    if not 0 <= softcap < math.inf:
+        raise ArgumentError("softcap", f"expected a positive finite number, or 0 for none, got {softcap}")
     stride, view = None, None
     if slopes is not None:
         if tuple(slopes.shape) not in (shape[1:2], shape[:2]):
@@ -334,10 +337,10 @@ def terms_of(shape: tuple[int, int, int, int], softcap: float, slopes: Any, bias
 def visible_of(causal: bool, window: Any) -> Visible:
     if window is None:
         return Visible(CAUSAL=bool(causal))
-    try:
-        left, right = map(int, window)
-    except (TypeError, ValueError):
-        raise ArgumentError("window", f"expected a pair (left, right) of tokens, got {window!r}") from None
+    pair = tuple(window) if hasattr(window, "__iter__") else ()
+    if len(pair) != 2 or not all(map(is_integer, pair)):
+        raise ArgumentError("window", f"expected a pair (left, right) of numbers of tokens, got {window!r}")
+    left, right = map(int, pair)
     if min(left, right) < -1:
         raise ArgumentError("window", f"expected numbers of tokens, -1 for all there are, got {window!r}")
     causal = bool(causal) or right == 0

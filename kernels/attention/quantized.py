@@ -52,13 +52,19 @@ from kiln.kernels.operator import (
     FLOATS,
     Spec,
     Types,
+    by_name,
+    check_value,
     empty,
+    is_array,
     is_contiguous,
+    is_integer,
     is_torch,
+    listed,
     operator,
     output,
     strides,
     tile_side,
+    type_name,
     upload,
 )
 from kiln.kernels.views import Heads
@@ -693,6 +699,8 @@ def decode_quantized(
     queries = q.shape[1] if q.ndim == 4 else 1
     k_heads = k.shape[1]
     bits, capacity = check_quantized(q, k, v, k_ranges, v_ranges, lengths, k_recent, v_recent, block_table, k_heads)
+    if max_length is not None and max_length < 0:
+        raise ArgumentError("max_length", f"expected a number of tokens, got {max_length}")
     length = capacity if max_length is None else min(max_length, capacity)
     out = output(out, Spec(q.shape, q.dtype), q, "out", {"q": q, "k": k, "v": v}, ("q",))
     lse = empty(Spec(lse_shape(q), "float32"), q) if return_lse else None
@@ -797,14 +805,36 @@ class QuantizedCache(NamedTuple):
     v_recent: Any
 
 
+@by_name
 def quantized_cache(
     batch: int, tokens: int, k_heads: int, size: int, bits: int, like: Any, pages: int | None = None
 ) -> QuantizedCache:
     """A cache for so many tokens of each sequence (rounded up to a multiple of 128), of the library and on the device
     of ``like``, whose type the last tokens of a four-bit cache have. With ``pages`` there are so many, of so many
-    tokens each (rounded up to a multiple of 32, of eight bits of 16), for all sequences."""
-    if bits not in (4, 8):
-        raise ArgumentError("bits", f"expected 4 or 8, got {bits}")
+    tokens each (rounded up to a multiple of 32, of eight bits of 16), for all sequences.
+
+    Shapes and types; others are refused::
+
+        batch           an integer, at least 0
+        tokens, pages   an integer, at least 1 (pages: or None)
+        k_heads         an integer, at least 1
+        size            a multiple of 32
+        bits            4 or 8
+        like            an array of float16, bfloat16, float32
+
+        inside          zeros
+        result          a QuantizedCache: k, v of uint8; k_ranges, v_ranges of float16, of four bits int16; k_recent,
+                        v_recent as like, of eight bits None
+    """
+    for name, number, least in (("batch", batch, 0), ("tokens", tokens, 1), ("k_heads", k_heads, 1)):
+        check_value(name, number, f"an integer, at least {least}", is_integer(number) and number >= least)
+    fits = is_integer(size) and size > 0 and size % 32 == 0
+    check_value("size", size, "a multiple of 32 (because codes lie as tensor cores take them)", fits)
+    check_value("bits", bits, "4 or 8", is_integer(bits) and bits in (4, 8))
+    fits = pages is None or (is_integer(pages) and pages >= 1)
+    check_value("pages", pages, "an integer, at least 1, or None (because sequences have places of their own)", fits)
+    fits = is_array(like) and type_name(like.dtype) in FLOATS
+    check_value("like", like, f"an array of {listed(FLOATS)} (because recent tokens are kept in its type)", fits)
     multiple = MULTIPLE if pages is None else 128 // bits
     tokens = -(-tokens // multiple) * multiple
     shapes = cache_shapes(batch if pages is None else pages, tokens, k_heads, size, bits, batch)

@@ -25,6 +25,7 @@ from kiln.kernels.operator import (
     is_torch,
     listed,
     on_device,
+    place_of,
     refuse_gradient,
     show,
     strides,
@@ -181,19 +182,6 @@ def _is_captured(arrays: Sequence[Any]) -> bool:
     import torch
 
     return bool(torch.cuda.is_current_stream_capturing())
-
-
-def place_of(array: Any) -> str:
-    """Where an array is, in torch's words: "cpu" or "cuda:1". An array that does not name its GPU is on the first."""
-    if is_torch(array):
-        return str(array.device)
-    if hasattr(array, "__dlpack_device__"):
-        kind, index = array.__dlpack_device__()
-        return f"cuda:{int(index)}" if int(kind) in _CUDA else "cpu"
-    return "cuda:0" if on_device(array) else "cpu"
-
-
-_CUDA = (2, 13)  # DLPack's codes for GPU memory, and for memory that moves between GPU and host
 
 
 def _check(index: int, arrays: tuple[Any, ...], first: Any, place: str) -> None:

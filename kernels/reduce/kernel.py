@@ -147,6 +147,8 @@ def topk(x: Any, k: int, *, out: tuple[Any, Any] | None = None) -> tuple[Any, An
     NaN is largest; of equal elements the first comes first.
     """
     n = x.shape[-1]
+    if n == 0:
+        raise ArgumentError("x", f"expected rows of at least one element, got shape {tuple(x.shape)}")
     if not 0 < k <= n:
         raise ArgumentError("k", f"expected a number from 1 to {n} (the length of a row), got {k}")
     specs = _topk_specs(x, k)

@@ -19,6 +19,7 @@ from kiln.kernels.operator import (
     FLOATS,
     Spec,
     Types,
+    by_name,
     check_apart,
     check_value,
     is_array,
@@ -219,6 +220,7 @@ def _is_table_type(dtype: Any) -> bool:
         return False
 
 
+@by_name
 def rope_tables(positions: int, dim: int, base: float = 10000.0, dtype: Any = "float32") -> tuple[Any, Any]:
     """Cosines and sines for positions 0..positions-1 of ``dim`` rotated elements: two (positions, dim/2) arrays.
 

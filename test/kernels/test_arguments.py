@@ -22,6 +22,7 @@ from kiln.kernels.attention import (
     decode_quantized,
     flex_attention,
     flex_attention_backward,
+    quantized_cache,
 )
 from kiln.kernels.elementwise import add
 from kiln.kernels.embedding import embedding
@@ -31,6 +32,7 @@ from kiln.kernels.operator import Operator
 from kiln.kernels.optimizer import TensorLists, adamw, adamw_lists
 from kiln.kernels.reduce import sum_all, topk
 from kiln.kernels.rope import rope, rope_tables
+from kiln.kernels.rows import RowPlan
 from kiln.kernels.softmax import softmax
 
 pytestmark = pytest.mark.host
@@ -198,6 +200,16 @@ def test_topk_of_integers_keeps_every_digit(name):
     assert (values == x[0, indices[0]]).all()
 
 
+@kiln.jit
+def near(batch, head, q, kv):
+    return q - kv <= 8
+
+
+@kiln.jit
+def lowered(score, batch, head, q, kv, least):
+    return score - least
+
+
 MESSAGES = [
     (lambda x: rms_norm([1.0, 2.0], x[0]), r"rms_norm: x: expected an array \(of numpy, torch or DeviceArray\), got "
                                            r"\[1.0, 2.0\]"),
@@ -236,6 +248,21 @@ MESSAGES = [
     (lambda x: decode_attention(ones(2, 2, 0), *[ones(2, 3, 1, 0)] * 2, whole(2)), r"q: expected heads of at"),
     (lambda x: decode_attention(ones(2, 2, 4), *[ones(2, 3, 1, 4)] * 2, whole(2), max_length=-1), r"max_length: "),
     (lambda x: decode_attention(ones(2, 2, 4), ones(3, 3, 1, 4), ones(3, 3, 1, 4), whole(2)), r"k, v: expected 2 seq"),
+    (lambda x: rms_norm(x, x[0], plan=3), r"rms_norm: plan: expected a RowPlan or None, got 3"),
+    (lambda x: attention(*[ones(1, 2, 2, 4)] * 3, plan=RowPlan(64)), r"plan: expected an AttentionPlan or None"),
+    (lambda x: layer_norm(x, (6,), x[0], x[0]), r"layer_norm: weight: expected an array .*, got \(6,\)"),
+    *[(lambda x, w=w: attention(*[ones(1, 2, 2, 4)] * 3, window=w), r"window: expected a pair \(left, right\) of")
+      for w in (3, "12", (1.5, 2), (float("inf"), 0), (1, 2, 3), (None, 0), (True, 0))],
+    (lambda x: attention(*[ones(1, 2, 2, 4)] * 3, softcap=float("inf")), r"softcap: expected a positive finite"),
+    (lambda x: flex_attention(*[ones(1, 2, 2, 4)] * 3, near), r"score_mod: expected a function of \(score, batch, "
+                                                              r"head, q, kv\), got one of \(batch, head, q, kv\)"),
+    (lambda x: flex_attention(*[ones(1, 2, 2, 4)] * 3, lowered, args=(1.0, 2)), r"q, kv\) and the 2 of args, got o"),
+    (lambda x: flex_attention(*[ones(1, 2, 2, 4)] * 3, lowered), r"score_mod: expected .*\n(.*\n)*hint: pass what"),
+    (lambda x: flex_attention(*[ones(1, 2, 2, 4)] * 3, lowered, args=x), r"flex_attention: args: expected a tuple"),
+    (lambda x: create_block_mask(lowered, None, None, 4, 4), r"create_block_mask: mask_mod: expected a function of \("),
+    (lambda x: rope_tables(-1, 4), r"rope_tables: positions: expected an integer, at least 0, got -1"),
+    (lambda x: topk(ones(3, 0), 1), r"topk: x: expected rows of at least one element, got shape \(3, 0\)"),
+    (lambda x: residual_rms_norm(x, x + 1, x[0].copy(), out=(x, x)), r"out\[0\] \(because both are written\)"),
 ]  # fmt: skip
 
 
@@ -275,11 +302,6 @@ def test_a_call_that_was_admitted_does_not_admit_another():
 
 # ---- functions whose arguments are no arrays, or lists of them: every row of their tables ----------------------------
 @kiln.jit
-def near(batch, head, q, kv):
-    return q - kv <= 8
-
-
-@kiln.jit
 def distance(batch, head, q, kv):
     return q - kv
 
@@ -293,6 +315,8 @@ def block_mask(mask_mod=near, B=None, H=None, Q_LEN=64, KV_LEN=64, **more):
 
 
 TAKEN = {
+    "a cache without sequences": lambda: cache(batch=0),
+    "a cache of pages": lambda: cache(pages=np.int64(3), bits=np.int32(4)),
     "no positions": lambda: rope_tables(0, 8),
     "numbers of numpy's": lambda: rope_tables(np.int32(2), np.int64(8), np.float32(500000.0)),
     **{f"tables of {dtype}": lambda dtype=dtype: rope_tables(2, 8, dtype=TYPES[dtype])
@@ -307,7 +331,19 @@ TAKEN = {
     "no master": lambda: TensorLists(*([ones(4)] for _ in range(4)), [None]),
 }  # fmt: skip
 
+
+def cache(batch=1, tokens=128, k_heads=2, size=64, bits=8, like=None, pages=None):
+    return quantized_cache(batch, tokens, k_heads, size, bits, ones(1) if like is None else like, pages)
+
+
 REFUSED = {
+    "batch": [lambda x=x: cache(batch=x) for x in (-1, 1.0, None)],
+    "tokens": [lambda x=x: cache(tokens=x) for x in (0, -128, 128.0)],
+    "k_heads": [lambda x=x: cache(k_heads=x) for x in (0, "2")],
+    "size": [lambda x=x: cache(size=x) for x in (0, 48, -32, 64.0)],
+    "bits": [lambda x=x: cache(bits=x) for x in (2, 16, "8", 4.0)],
+    "pages": [lambda x=x: cache(pages=x) for x in (0, 2.0)],
+    "like": [lambda x=x: cache(like=x) for x in (1.0, np.float32, np.ones(1), whole(1))],
     "positions": [lambda x=x: rope_tables(x, 8) for x in (-1, 4.0, "4", True, np.arange(4))],
     "dim": [lambda x=x: rope_tables(4, x) for x in (7, 0, -2, 8.0, "8", None)],
     "base": [lambda x=x: rope_tables(4, 8, x) for x in (0.0, -1.0, float("inf"), float("nan"), "1", None)],

@@ -545,3 +545,20 @@ def test_inputs_that_require_a_gradient_are_refused():
         assert not rms_norm(x, weight).requires_grad
     with torch.inference_mode():
         rms_norm(x, weight)
+
+
+def test_tensors_that_kernels_cannot_read_are_refused_by_the_name_that_the_caller_gave():
+    x, weight = random(3, 4), random(4)
+    for call, message in (
+        (lambda: rms_norm(x, weight.to("meta")), "rms_norm: weight: expected a tensor on the CPU or"),
+        (lambda: rms_norm(x.to_sparse(), weight), "rms_norm: x: expected a dense tensor(.*\n)*hint: pass x.to_dense"),
+        (lambda: rms_norm(x, x.to(torch.cfloat).conj().imag[0]), "weight: .*negative bit(.*\n)*hint: pass weight"),
+    ):
+        with pytest.raises(errors.ArgumentError, match=message) as refused:
+            call()
+        assert refused.value.caller.file == __file__
+    with pytest.raises(errors.ArgumentError, match=r"block_mask: expected what kiln.* makes, got one of torch"):
+        from torch.nn.attention.flex_attention import create_block_mask as of_torch
+
+        mask = of_torch(lambda b, h, q, kv: q >= kv, None, None, 8, 8, device=DEVICE)
+        flex_attention(*[random(1, 2, 8, 8)] * 3, block_mask=mask)
