@@ -4,6 +4,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include <atomic>
 #include <map>
+#include <set>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <thread>
@@ -456,6 +457,34 @@ TEST(Store, filesAndFoldersOfAnotherAreNotRead) {
     expectThere(*store, 1);
     files.foreign = kind;
     EXPECT_FALSE(store->load(keyOf(1)).entry);
+  }
+}
+
+namespace {
+/// Reports appended files as longer than they are, as if another process truncated them right afterwards.
+struct ShrinkingFiles : QuickFiles {
+  std::set<int> appended;
+  int openAppending(int at, const char *name) override {
+    int file = FileSystem::openAppending(at, name);
+    appended.insert(file);
+    return file;
+  }
+  int describe(int file, FileFacts &facts) override {
+    int code = FileSystem::describe(file, facts);
+    if (appended.count(file))
+      facts.bytes += 1 << 20;
+    return code;
+  }
+};
+} // namespace
+
+TEST(Store, theListOfNamesMayShrinkWhileItIsRead) {
+  TestFolder folder;
+  ShrinkingFiles files;
+  auto store = openStore(folder.root(), &files);
+  for (int i = 0; i < 3; ++i) {
+    publish(*store, i);
+    expectThere(*store, i);
   }
 }
 
