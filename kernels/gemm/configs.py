@@ -1,8 +1,8 @@
 """How a product is computed: a plan is one value, chosen from the shape by a model of the machine, with no tuning.
 
-The model counts, for each plan that fits (`refusal`), the clocks of the tensor cores, of what the L2 delivers and of
-memory, in whole waves of tiles over the multiprocessors (`microseconds`); the least wins. `candidates` are the best of
-them by the model, for a tuner to time.
+For each plan that fits (`refusal`), the model counts the clocks of the tensor cores, of the L2 and of memory, in whole
+waves of tiles over the multiprocessors (`microseconds`); the smallest wins. `candidates` are the best plans by the
+model, for a tuner to time.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ class Problem(NamedTuple):
     """What a plan depends on.
 
     ``streams``: both operands are contiguous along K, in types that CUDA cores multiply. ``pairs``: the epilogue takes
-    columns in pairs. ``fetched``: the copy engine brings both operands in the form that tensor cores read.
-    ``addends``: matrices of the result's size that are added. ``loose``: how many of them the copy engine cannot fetch.
-    ``vectors``: bias and row_scale, if given. ``function``: the epilogue's weight in registers (`FUNCTIONS`).
+    columns in pairs. ``fetched``: the copy engine can bring both operands in the form that tensor cores read.
+    ``addends``: the number of result-sized matrices that are added. ``loose``: how many of them the copy engine cannot
+    fetch.
+    ``vectors``: bias and row_scale, if given. ``function``: the epilogue's demand on registers (`FUNCTIONS`).
     """
 
     m: int
@@ -52,7 +53,7 @@ class Problem(NamedTuple):
 
     @property
     def promoted(self) -> bool:
-        """Tensor cores sum fp8 to about 14 bits: sums of PROMOTED elements have registers of their own."""
+        """Tensor cores sum fp8 to about 14 bits: sums of PROMOTED elements are added in separate float32 registers."""
         return self.dtype.startswith("float8") and self.accumulator == "f32"
 
 
@@ -61,9 +62,9 @@ _ITEMSIZE = {"float32": 4, "float16": 2, "bfloat16": 2, "float8_e4m3fn": 1, "flo
 
 @dataclass(frozen=True)
 class Formula:
-    """What of the product's meaning the kernel's code depends on: the accumulator's type (of ``kl``), the precision of
-    float32 operands, whether there are several products, and how many of K tensor cores sum as they may before float32
-    takes over (None: all)."""
+    """The properties of a product that the kernel's code depends on: the accumulator's type (of ``kl``), the precision
+    of float32 operands, whether there are several products, and how many elements of K the tensor cores may sum before
+    float32 takes over (None: all)."""
 
     accumulator: Any
     precision: str
@@ -71,33 +72,33 @@ class Formula:
     promoted: int | None = None
 
 
-# Rows of tiles that are taken together: neighbours share what they read.
+# Rows of tiles in a group: neighbouring tiles share what they read.
 GROUP = 8
 
 
 @dataclass(frozen=True, repr=False)
 class GemmPlan:
-    """``m`` × ``n`` tiles in steps of ``k``, tiles taken in groups of ``group`` rows (0: there is one row of tiles).
+    """``m`` × ``n`` tiles in steps of ``k``, tiles in groups of ``group`` rows (0: there is one row of tiles).
 
     schedule   who computes: "cooperative" (copies by a producer, products by ``consumers`` groups of four warps that
-               share a tile's rows), "pingpong" (two groups take turns, each with a tile of its own: while one writes
-               its result the other multiplies), "simple" (all warps copy and multiply), "fma" (no tensor cores),
-               "gemv" (``m`` rows against streamed weights), "cpu"
-    stages     slots of the ring that operands arrive in
-    cluster    blocks that share a tile's rows, and fetch the other operand once for all; or a tile's ``k``
+               share a tile's rows), "pingpong" (two groups take turns, each with its own tile: while one writes its
+               result the other multiplies), "simple" (all warps copy and multiply), "fma" (no tensor cores), "gemv"
+               (``m`` rows against streamed weights), "cpu"
+    stages     slots of the operands' ring
+    cluster    blocks that share a tile's rows and fetch the other operand once for all; or that share its ``k``
     share      what a cluster's blocks share: the tile's "rows", or "k": each multiplies its part of every step (``k``
-               is that of all together), and at the tile's end they add their sums through each other's shared memory
-    splits     parts of K that are computed side by side and added in their order
-    reduce     who adds them: a second "launch", or the program that is "last" with its part
-    workers    stream-K: so many programs share the steps of the last tiles equally, whatever tile they are of; the
-               parts of a tile are added as with reduce="last". ``waves``: of how many of the last waves of ``workers``
-               tiles (1: of those alone that make no whole wave)
-    skew       each tile's sum begins so many steps behind that of the tile before, and ends with those it left out: for
-               blocks that would read the same columns of all rows at once
-    num_warps  of the schedules without a producer
-    even       "gemv": no program has columns or steps to leave out
-    evict      the eviction policy of b, as of weights that are read once
-    described  operands arrive in blocks that the copy engine can be told to fetch
+               counts all parts), and at the tile's end they add their sums through each other's shared memory
+    splits     parts of K that are computed in parallel and added in order
+    reduce     what adds them: a second "launch", or the program that finishes "last"
+    workers    stream-K: this many programs share the steps of the last tiles equally, across tiles; the
+               parts of a tile are added as with reduce="last". ``waves``: how many of the last waves of ``workers``
+               tiles are shared (1: only the incomplete wave)
+    skew       each tile's sum begins this many steps after that of the previous tile, and ends with the steps it
+               skipped, so that blocks do not all read the same columns at once
+    num_warps  for schedules without a producer
+    even       "gemv": no program has columns or steps to mask
+    evict      the eviction policy of b, such as that of weights that are read once
+    described  operands arrive in blocks that the copy engine can fetch
     """
 
     m: int
@@ -121,7 +122,7 @@ class GemmPlan:
     sum_n: int = 512
 
     def __repr__(self) -> str:
-        """The tile, and what is not the default."""
+        """The tile, and all fields that are not the default."""
         parts = [
             f"{getattr(self, f.name)!r}" if f.name in "mnk" else f"{f.name}={getattr(self, f.name)!r}"
             for f in fields(self)
@@ -131,12 +132,12 @@ class GemmPlan:
 
     @property
     def hands_in(self) -> bool:
-        """Parts of a tile meet within the launch."""
+        """Whether parts of a tile are added within the launch."""
         return self.workers > 0 or (self.splits > 1 and self.reduce == "last")
 
     @property
     def finishes(self) -> bool:
-        """Its programs write results, and no sums for a second launch."""
+        """Whether its programs write results, not sums for a second launch."""
         return self.splits == 1 or self.hands_in
 
     @property
@@ -145,7 +146,7 @@ class GemmPlan:
 
     @property
     def with_roles(self) -> bool:
-        """Copies are a warp's of their own."""
+        """Whether a dedicated warp does the copies."""
         return self.schedule in ("cooperative", "pingpong")
 
     @property
@@ -164,28 +165,29 @@ class GemmPlan:
 
     @property
     def step(self) -> int:
-        """Of K, of one block."""
+        """Elements of K in one block's step."""
         return self.k // self.cluster if self.shares_k else self.k
 
     @property
     def put_across(self) -> bool:
-        """A tile of too few rows for the instruction's side of 64 has its columns there."""
+        """Whether the tile is transposed: its rows are too few for the instruction's side of 64, so its columns go
+        there."""
         return self.m // self.row_sharers < WARPGROUP_ROWS
 
     @property
     def rows(self) -> int:
-        """Of a block, on the side where the instruction has 64."""
+        """A block's extent on the side where the instruction has 64."""
         return (self.n if self.put_across else self.m) // self.row_sharers
 
     @property
     def width(self) -> int:
-        """Of a tile, on the instruction's other side."""
+        """A tile's extent on the instruction's other side."""
         return self.m if self.put_across else self.n
 
     def options(self, machine: Machine) -> dict[str, Any]:
         if not machine.gpu:
             return options()
-        # What comes through descriptors is the plan's to say.
+        # The plan decides which operands come through descriptors.
         if self.schedule in ("fma", "gemv"):
             return options(num_warps=self.num_warps, describe_pointers=False)
         chosen: dict[str, Any] = {"schedule": self.schedule, "stages": self.stages, "describe_pointers": False}
@@ -198,7 +200,7 @@ class GemmPlan:
         return options(**chosen, num_warps=self.num_warps)
 
     def sum_options(self, machine: Machine) -> dict[str, Any]:
-        """Of the launch that adds splits: four elements a thread."""
+        """Options of the launch that adds splits: four elements per thread."""
         return options(num_warps=max(1, self.sum_n // 128)) if machine.gpu else options()
 
 
@@ -206,9 +208,9 @@ MOST_STEPS = 1 << 30
 
 
 class Shares(NamedTuple):
-    """A launch's programs: ``plan`` (without workers where nothing is to be shared), how many programs there are, and
-    slots for partial sums; of stream-K, how many tiles are left whole, and of the steps of all others a worker's share
-    and their number."""
+    """The programs of a launch: ``plan`` (without workers where nothing is to be shared), the number of programs, and
+    of slots for partial sums; for stream-K, how many tiles stay whole, a worker's share of the steps of all others, and
+    the number of those steps."""
 
     plan: GemmPlan
     programs: int
@@ -219,7 +221,7 @@ class Shares(NamedTuple):
 
 
 def shares(plan: GemmPlan, tiles: int, k: int) -> Shares:
-    """Who does what of so many tiles, of sums over k (kernel.py: share_of)."""
+    """Divides the work of ``tiles`` tiles with sums over ``k`` (kernel.py: share_of)."""
     if plan.reduce not in ("launch", "last"):
         raise ArgumentError("plan", f"expected reduce of launch or last, got {plan}")
     if not plan.workers:
@@ -231,7 +233,7 @@ def shares(plan: GemmPlan, tiles: int, k: int) -> Shares:
         )
     of_tile = -(-k // plan.k)
     whole = max(0, tiles // plan.workers - (plan.waves - 1)) * plan.workers
-    if tiles % plan.workers == 0 or of_tile == 0:  # nothing is ragged
+    if tiles % plan.workers == 0 or of_tile == 0:  # no wave is ragged
         return Shares(replace(plan, workers=0), tiles)
     steps = (tiles - whole) * of_tile
     if steps >= MOST_STEPS:
@@ -245,8 +247,8 @@ def shares(plan: GemmPlan, tiles: int, k: int) -> Shares:
     return Shares(plan, whole + visits * plan.workers, plan.workers + tiles - whole, whole, share, steps)
 
 
-# What the compiler gives to tensor cores, from shared memory and from registers: operands, with their accumulator or
-# (float32) their precision; sums of int8 are int32 whatever is said. Everything else is multiplied by FMA.
+# What the compiler gives to tensor cores, from shared memory and from registers: operand types, with their accumulator
+# or (float32) their precision; int8 is always summed in int32. Everything else is multiplied by FMA.
 FROM_SHARED = {
     ("float16", "f32"),
     ("bfloat16", "f32"),
@@ -257,23 +259,24 @@ FROM_SHARED = {
 }
 FROM_REGISTERS = {*FROM_SHARED, *(("float32", precision) for precision in ("tf32x3", "bf16x3", "bf16x6"))}
 
-# Of K: how many products of fp8 tensor cores sum to their 14 bits, unless the whole sum is theirs.
+# Elements of K that fp8 tensor cores sum to 14 bits before float32 takes over, unless they keep the whole sum.
 PROMOTED = 128
 
 # ---- what fits -------------------------------------------------------------------------------------------------------
 # One step of K is a swizzled row of shared memory.
 ROW_BYTES = 128
 WARPGROUP_ROWS = 64
-# Accumulators a thread has room for, by the consumer groups that the producer leaves registers to.
+# Accumulators that a thread has room for, by the number of consumer groups: what registers the producer leaves them.
 ACCUMULATORS = {1: 208, 2: 192, 3: 112}
-# And by the addends that threads load themselves, one or two, whose addresses and elements take registers too: what
-# ptxas spilt nothing of (in clusters 64 with both).
+# The same where threads load one or two addends themselves, whose addresses and elements take registers too: the most
+# that ptxas did not spill (in clusters 64 with both).
 LOOSE_ACCUMULATORS = {1: (64, 64), 2: (80, 48), 3: (40, 32)}
-# What epilogues take of registers beside accumulators, in vectors (bias, row_scale). Pairs of swiglu are counted apart.
+# Registers that epilogues take besides accumulators, in vectors (bias, row_scale). The pairs of swiglu are counted
+# separately.
 FUNCTIONS = {None: 0, "gelu": 1, "silu": 1, "gelu_tanh": 2, "swiglu": 0}
-# What barriers, alignment and the compiler take of shared memory.
+# Shared memory taken by barriers, alignment and the compiler.
 RESERVED_SHARED = 2048
-# Of a cluster's blocks the driver keeps more to itself.
+# The driver reserves more for itself in blocks of a cluster.
 CLUSTER_RESERVED_SHARED = 1024
 
 
@@ -286,15 +289,15 @@ def _row(machine: Machine) -> tuple[frozenset[str], dict[str, int]]:
 
 
 def engine(problem: Problem, machine: Machine) -> str:
-    """What multiplies: "wgmma", "mma", "fma", or "cpu"."""
+    """The unit that multiplies: "wgmma", "mma", "fma", or "cpu"."""
     if not machine.gpu:
         return "cpu"
     capabilities, _ = _row(machine)
     kind = (problem.dtype, problem.precision if problem.dtype == "float32" else problem.accumulator)
-    # Operands that are not fetched pass through registers anyway, where they can be turned over on the way.
+    # Operands that are not fetched pass through registers anyway, and can be transposed there.
     if problem.fetched and "warpgroup_mma" in capabilities and kind in FROM_SHARED:
         return "wgmma"
-    # Bytes whose K is strided are no fragments: nothing reads four of them at once.
+    # Bytes that are strided along K cannot be fragments: nothing reads four of them at once.
     strided = problem.itemsize == 1 and not problem.fetched
     by_warps = "warp_mma" in capabilities and kind in FROM_REGISTERS and not strided
     return "mma" if by_warps else "fma"
@@ -306,26 +309,26 @@ def step(problem: Problem) -> int:
 
 
 def stage_bytes(plan: GemmPlan, problem: Problem) -> int:
-    """Shared memory of one slot in one block: its share of the rows, and all of the other operand; or both, of its part
-    of the step."""
+    """Shared memory of one slot in one block: its share of the rows and all of the other operand, or its part of the
+    step of both."""
     return (plan.rows + plan.width) * plan.step * problem.itemsize
 
 
 def exchanged_sums(plan: GemmPlan) -> int:
-    """Shared memory by which a cluster's blocks send each other sums: of one tile, and of the next."""
+    """Shared memory in which a cluster's blocks exchange sums, for one tile and the next."""
     return 2 * (plan.rows * plan.width * 4 + 1024) if plan.shares_k else 0
 
 
 def staged_output(plan: GemmPlan, problem: Problem) -> int:
-    """Shared memory through which results leave: a block's part of the tile, of each group that takes turns."""
+    """Shared memory through which results leave: a block's part of the tile, for each group that takes turns."""
     taken = plan.rows * plan.width // (plan.cluster if plan.shares_k else 1)
     return plan.consumers // plan.sharers * taken * (problem.out_bytes if plan.finishes else 4)
 
 
 def exchanged(plan: GemmPlan, problem: Problem) -> int:
-    """Shared memory through which addends (c, residual) come to the threads that hold the accumulators; beside pairs
-    that were taken apart, in float32 and with what they are added to. Threads that hold columns of weights as rows have
-    to give each other the halves of pairs, too."""
+    """Shared memory through which addends (c, residual) reach the threads that hold the accumulators; with the pairs of
+    swiglu, in float32 and together with the value they are added to. In a transposed tile, threads must also exchange
+    the halves of pairs."""
     if not plan.finishes:
         return 0
     each = 8 if problem.pairs else max(2, problem.out_bytes)
@@ -335,7 +338,7 @@ def exchanged(plan: GemmPlan, problem: Problem) -> int:
 
 def shared_bytes(plan: GemmPlan, problem: Problem) -> int:
     ring = plan.stages * stage_bytes(plan, problem)
-    if plan.schedule == "simple":  # results leave through the bytes of the ring, when it is done
+    if plan.schedule == "simple":  # results leave through the ring's memory once it is done
         return max(ring, staged_output(plan, problem)) + RESERVED_SHARED
     beside = exchanged(plan, problem) + exchanged_sums(plan) + staged_output(plan, problem)
     return ring + beside + RESERVED_SHARED
@@ -349,8 +352,8 @@ def accumulators(plan: GemmPlan, problem: Problem) -> int:
 
 
 def _beside_terms(plan: GemmPlan, problem: Problem) -> int:
-    """Accumulators a thread has room for beside bias, row_scale and the epilogue: what ptxas spilt nothing of, with
-    addends that are fetched, too."""
+    """Accumulators that a thread has room for besides bias, row_scale and the epilogue: the most that ptxas did not
+    spill, also with fetched addends."""
     beside = problem.vectors + problem.function
     if beside and problem.addends:
         return (64 if problem.addends == 1 else 56) if plan.consumers == 3 else (96 if problem.addends == 1 else 88)
@@ -360,7 +363,7 @@ def _beside_terms(plan: GemmPlan, problem: Problem) -> int:
 
 
 def refusal(plan: GemmPlan, problem: Problem, machine: Machine) -> str:
-    """Why a plan cannot run on a machine; "" if it can."""
+    """Why a plan cannot run on a machine, or "" if it can."""
     _, limits = _row(machine)
     if plan.share not in ("rows", "k"):
         return f"blocks of a cluster that share {plan.share}, where there are rows and k"
@@ -411,46 +414,48 @@ def refusal(plan: GemmPlan, problem: Problem, machine: Machine) -> str:
 
 
 # ---- what it takes ---------------------------------------------------------------------------------------------------
-# Clocks of an H200 at 1.755 GHz. The constants are fitted together to 188 timings (README.md), some up to bounds: each
-# stands for what the model leaves out too. Only TILE_END_ELEMENT was measured by itself.
+# Clocks of an H200 at 1.755 GHz. The constants are fitted together to 188 timings (README.md), some up to bounds, so
+# each also stands for effects that the model omits. Only TILE_END_ELEMENT was measured by itself.
 CLOCK_MHZ = 1755.0
 MEMORY_BYTES = 2400.0
-# What the L2 delivers to all multiprocessors, and to one: bytes a clock.
+# Bytes per clock that the L2 delivers, to all multiprocessors and to one.
 L2_BYTES, L2_BYTES_OF_ONE = 9190.0, 80.0
 SHARED_BYTES = 128.0
-# From asking for a slot to products that have read it: what memory holds, what the L2 holds.
+# From requesting a slot to the products that have read it: from memory, from the L2.
 LATENCY, L2_LATENCY = 1740.0, 1420.0
-# A slot waits for the L2's rate and for its latency, a little longer where both take as long: the norm of their times.
+# A slot waits for the L2's rate and for its latency, a little longer where both take equally long: a norm of their
+# times.
 QUEUE = 6.0
-# Products of all multiprocessors at once take so much longer than their instructions say, by the clock, it seems.
+# Products on all multiprocessors at once take this much longer than their instructions do, apparently because of the
+# clock.
 HEAT = 0.348
-# What crosses the chip slows them too: its share of the time it would take alone.
+# Traffic across the chip slows them too: this share of the time it would take alone.
 POWER = 0.063
-# Products and memory keep each other waiting where both are busy: the norm of their times.
+# Products and memory delay each other where both are busy: a norm of their times.
 OVERLAP = 4.0
-# A launch with its first latency and its last stores; the end of a tile, and an element's way out, which tensor cores
-# wait for unless another group has its turn then.
+# A launch with its first latency and its last stores; the end of a tile; and storing one element, which tensor cores
+# wait for unless another group has its turn.
 START, TILE_END, TILE_END_ELEMENT = 4600.0, 100.0, 0.06
-# From the last product to its sum.
+# From the last product to adding its sum.
 PROMOTION = 100.0
-# Blocks of a cluster start, and end, together.
+# The blocks of a cluster start and end together.
 CLUSTER_START = 550.0
-# An addend, which came while the tile was multiplied.
+# An addend, which arrived while the tile was multiplied.
 ADDEND = 300.0
-# The launch that adds splits, and the bytes a clock that partial products are written and read at.
+# The launch that adds splits, and the bytes per clock at which partial products are written and read.
 SUM, SUM_BYTES = 2145.0, 1665.0
 
 
 def product_clocks(plan: GemmPlan, problem: Problem) -> float:
-    """Of the tensor cores of one multiprocessor, for one step of a tile: 64 rows by 32 bytes of K take half a clock a
-    column, or longer where shared memory cannot deliver both operands in that time."""
+    """Clocks of one multiprocessor's tensor cores for one step of a tile: 64 rows by 32 bytes of K take half a clock
+    per column, or longer where shared memory cannot deliver both operands in that time."""
     each = max(plan.width / 2, (WARPGROUP_ROWS * 32 + plan.width * 32) / SHARED_BYTES)
     return plan.rows / WARPGROUP_ROWS * each * (plan.step * problem.itemsize / 32)
 
 
 def promoting_clocks(plan: GemmPlan, problem: Problem) -> float:
-    """From one group's products to its next ones, where it adds the sums in between: 128 additions a clock, and a wait.
-    What other groups multiply meanwhile is hidden."""
+    """From one group's products to its next ones, where it adds the sums in between: 128 additions per clock, and a
+    wait. Work that other groups multiply meanwhile hides it."""
     if not problem.promoted:
         return 0.0
     adding = plan.step / PROMOTED * (plan.rows * plan.width / 128 + PROMOTION)
@@ -470,37 +475,37 @@ def tile_count(plan: GemmPlan, problem: Problem) -> int:
 
 
 def handing_in_clocks(plan: GemmPlan, parts: float) -> float:
-    """Of the program that is last: its part is written, counted, and read back with the others, one after the other.
-    From the L2's latency and what one multiprocessor gets of it: not measured."""
+    """Clocks of the last program: its part is written, counted, and read back with the others, one after the other.
+    Derived from the L2's latency and one multiprocessor's share of it, not measured."""
     return 3 * L2_LATENCY + (1 + parts) * 4 * plan.rows * plan.width / L2_BYTES_OF_ONE
 
 
 def adding_clocks(plan: GemmPlan) -> float:
-    """Of a cluster whose blocks share k: each sends what it has summed, and waits for what the others have. From the
-    L2's latency and half of what shared memory takes: less than measured."""
+    """Clocks of a cluster whose blocks share k: each sends its sums and waits for those of the others. Derived from the
+    L2's latency and half of what shared memory takes; less than measured."""
     return L2_LATENCY + 4 * plan.rows * plan.width / (SHARED_BYTES / 2) if plan.shares_k else 0.0
 
 
 def microseconds(plan: GemmPlan, problem: Problem, machine: Machine) -> float:
-    """What the model expects of a plan for tensor cores."""
+    """The time that the model predicts for a plan with tensor cores."""
     m, n, k, batches = problem.m, problem.n, problem.k, problem.batches
     tiles = tile_count(plan, problem) * plan.splits
     slots = max(1, machine.processors // plan.cluster)
     waves = -(-tiles // slots)
     busy = min(tiles, slots) * plan.cluster
     steps = -(-k // (plan.k * plan.splits))
-    # What one block works off: steps, and tiles with their ends.
+    # What one block works through: steps, and tiles with their ends.
     done, ends = waves * steps, float(waves)
     if (shared := shares(plan, tiles // plan.splits, k)).plan.workers:
         rounds = plan.workers / slots
         done = math.ceil((shared.whole // plan.workers * steps + shared.share) * rounds)
         ends = math.ceil((shared.whole // plan.workers + shared.share / steps + 1) * rounds)
         busy = min(plan.workers, slots) * plan.cluster
-    # Of the products that the chip could make in these waves, those that the problem asks for.
+    # The share of the products that the chip could do in these waves which the problem asks for.
     products = m * n * k * batches / (done * plan.rows * plan.width * plan.step * machine.processors)
     fetched = (plan.rows + plan.width / plan.row_sharers) * plan.step * problem.itemsize
     fetching = fetched / min(L2_BYTES_OF_ONE, L2_BYTES / busy)
-    # Memory delivers an operand once; what is fetched again comes from the L2.
+    # Memory delivers each operand once; the L2 delivers it again.
     operands = (m * k + k * n) * problem.itemsize * batches
     first = min(1.0, operands / (tiles * plan.cluster * steps * fetched))
     latency = first * LATENCY + (1 - first) * L2_LATENCY
@@ -511,14 +516,14 @@ def microseconds(plan: GemmPlan, problem: Problem, machine: Machine) -> float:
         arriving,
     )
     one_step += POWER * fetching
-    # The last slot's products begin when its copy has ended.
+    # The last slot's products begin once its copy has ended.
     computing = (done + 1) * one_step + ends * (tile_end_clocks(plan, problem) + adding_clocks(plan))
-    # A part of the multiprocessors is enough to keep memory busy.
+    # Part of the multiprocessors is enough to keep memory busy.
     reading = (operands + m * n * batches * problem.out_bytes * (1 + problem.addends)) / MEMORY_BYTES
     clocks = START + (computing**OVERLAP + reading**OVERLAP) ** (1 / OVERLAP)
     if plan.cluster > 1:
         clocks += CLUSTER_START
-    if shared.plan.workers:  # at least two parts, the last of which is the end of a share
+    if shared.plan.workers:  # at least two parts, the last of which ends a share
         clocks += handing_in_clocks(plan, max(2.0, 1 + steps / shared.share))
     elif shared.plan.hands_in:
         clocks += handing_in_clocks(plan, plan.splits)
@@ -531,18 +536,18 @@ def microseconds(plan: GemmPlan, problem: Problem, machine: Machine) -> float:
 WIDTHS = (16, 32, 48, 64, 80, 96, 112, 128, 160, 176, 192, 208, 224, 256)
 SPLITS = (1, 2, 3, 4, 6, 8)
 MOST_STAGES = 8
-# Up to so many rows, weights are put across, and groups have no turns to take.
+# Up to this many rows, tiles are transposed and groups do not take turns.
 FEW_ROWS = 64
-# Up to so many, longer steps are worth their memory: a slot is a longer request.
+# Up to this many rows, longer steps are worth their memory: a slot is a longer request.
 LONG_STEP_ROWS = 128
 
 
-# Where tiles of few rows wait for memory: bytes that all blocks together ask for ahead. More make it slower.
+# Bytes that all blocks together request ahead where tiles of few rows wait for memory. More slows memory down.
 AHEAD = 8 << 20
 
 
 def _stages(plan: GemmPlan, problem: Problem, machine: Machine) -> int:
-    """The deepest ring that fits; of few rows, one that asks for as much ahead as memory needs."""
+    """The deepest ring that fits; for few rows, one that requests as much ahead as memory needs."""
     _, limits = _row(machine)
     cluster = CLUSTER_RESERVED_SHARED if plan.cluster > 1 else 0
     free = limits["max_shared_bytes"] - cluster - shared_bytes(replace(plan, stages=0), problem)
@@ -553,7 +558,7 @@ def _stages(plan: GemmPlan, problem: Problem, machine: Machine) -> int:
     tiles = tile_count(plan, problem) * plan.splits
     # One slot is being read.
     enough = 1 - -AHEAD // (slot * min(tiles, machine.processors))
-    if tiles > machine.processors:  # two blocks of a multiprocessor would ask for twice as much
+    if tiles > machine.processors:  # two blocks per multiprocessor would request twice as much
         enough = max(enough, limits["shared_bytes_per_processor"] // 2 // slot + 1)
     return min(fitting, max(4, enough))
 
@@ -575,10 +580,10 @@ def _wgmma_plans(problem: Problem, machine: Machine) -> Iterator[GemmPlan]:
             for width in (128, 160)
         ]
     if problem.m < WARPGROUP_ROWS:
-        # Weights on the side of 64 rows, the few rows on the other; a longer step where the ring would be many slots.
+        # Weights on the side of 64 rows, the few rows on the other; a longer step where the ring would have many slots.
         width = min(WARPGROUP_ROWS - 8, -(-problem.m // 8) * 8)
         for rows, consumers in ((64, 1), (128, 1), (128, 2), (256, 1)):
-            # Blocks at other columns of their rows are faster by up to 5 %; of 8-bit types nobody has measured it.
+            # Blocks that read different columns of their rows are up to 5 % faster; 8-bit types have not been measured.
             skew = int(problem.itemsize == 2)
             shapes.append(GemmPlan(width, rows, unit, consumers=consumers, skew=skew))
     if problem.m <= LONG_STEP_ROWS:
@@ -601,17 +606,18 @@ def ranked(problem: Problem, machine: Machine) -> tuple[GemmPlan, ...]:
 
 
 def in_rows(plan: GemmPlan, problem: Problem) -> GemmPlan:
-    """The plan, which knows whether there is one row of tiles: nothing is divided by then (kernel.py: place)."""
+    """The plan, with group 0 if there is one row of tiles: then the kernel divides by nothing (kernel.py: place)."""
     return replace(plan, group=0 if problem.m <= plan.m else plan.group or GROUP)
 
 
-# Waves of which so much is work have little to gain by shares.
+# Waves that are this full gain little from shares.
 EVEN_WAVES = 0.97
 
 
 def cut_plans(problem: Problem, machine: Machine) -> tuple[GemmPlan, ...]:
-    """Plans whose parts of tiles meet in the launch, the fastest of each tile first: stream-K where the last wave of
-    tiles is ragged, and splits. Nobody has measured them against the others: `plan` chooses none, a tuner may."""
+    """Plans whose parts of tiles are added within the launch, the fastest of each tile first: stream-K where the last
+    wave of tiles is ragged, and splits. `plan` chooses none of them; a tuner may (README.md, *Shares*, has
+    measurements)."""
     found: dict[tuple[int, int, int, bool], GemmPlan] = {}
     for base in ranked(problem, machine):
         if base.cluster > 1:
@@ -631,17 +637,17 @@ def cut_plans(problem: Problem, machine: Machine) -> tuple[GemmPlan, ...]:
 
 
 def _mma_plan(problem: Problem, machine: Machine, splits: int) -> GemmPlan:
-    """For tensor cores that each warp feeds from its own registers, copies by all warps.
+    """For tensor cores that each warp feeds from its own registers; all warps copy.
 
-    A warp has 64 × 64 of a large tile, which four read once from shared memory for 32 products; two blocks share a
-    multiprocessor where their rings fit. Float32 is taken apart in registers, which leaves room for half of that.
+    A warp has 64 × 64 of a large tile, whose operands it reads once from shared memory for 32 products; two blocks
+    share a multiprocessor where their rings fit. Float32 is split in registers, which leaves room for half of that.
     """
     m = 128 if problem.m > 64 else 64 if problem.m > 32 else 32 if problem.m > 16 else 16
     n = 128 if problem.n > 64 else 64
     while m * n > 4096 and -(-problem.m // m) * -(-problem.n // n) * problem.batches < machine.processors:
         m, n = (m // 2, n) if m >= n else (m, n // 2)
     warps = 8 if m * n >= 128 * 128 and (problem.itemsize != 2 or problem.pairs) else 4
-    # Few rows are waiting for memory: longer requests.
+    # Few rows wait for memory: longer requests.
     k = step(problem) if m * n <= 64 * 64 else step(problem) // 2
     plan = GemmPlan(m, n, k, "simple", consumers=1, splits=splits, num_warps=warps)
     _, limits = _row(machine)
@@ -652,30 +658,30 @@ def _mma_plan(problem: Problem, machine: Machine, splits: int) -> GemmPlan:
     return replace(plan, stages=max(2, min(4, stages)))
 
 
-# Rows of a that are multiplied by CUDA cores while their weights stream by, without and beside tensor cores.
+# Most rows of a that CUDA cores multiply while the weights stream by, without and with tensor cores on the machine.
 STREAMED_ROWS, STREAMED_ROWS_BESIDE = 4, 2
-# Weights that are so many times what the L2 holds are read with the priority that it keeps longest.
+# Weights this many times the size of the L2 are read with the priority that it keeps longest.
 STREAM_L2S = 2.0
 
 
 def is_streamed(problem: Problem, kind: str) -> bool:
-    """Whether CUDA cores multiply the few rows, of a problem that the engine ``kind`` would."""
+    """Whether CUDA cores multiply the few rows of a problem that the engine ``kind`` would otherwise get."""
     most = STREAMED_ROWS_BESIDE if kind == "wgmma" else STREAMED_ROWS
     return kind != "cpu" and problem.streams and problem.m <= most and problem.batches == 1
 
 
-# Blocks of four warps that a multiprocessor runs at once, of two rows with four columns.
+# Blocks of four warps that a multiprocessor runs at once, with two rows and four columns.
 GEMV_BLOCKS = 10
 
 
 def gemv_plan(problem: Problem, machine: Machine, columns: int = 0, k: int = 0, warps: int = 0) -> GemmPlan:
-    """A program streams some columns' weights: one row is done with a column's bytes so soon that more warps with
-    32 bytes in flight a thread are faster than 64; more programs before more of that."""
+    """A program streams the weights of some columns. With one row, a column's bytes are done so soon that more warps
+    with 32 bytes in flight per thread are faster than 64; more programs come before more of that."""
     vector = 16 // problem.itemsize
     if not warps:
         warps = 8 if problem.m == 1 and problem.k >= 256 * vector else 4
         columns = columns or (2 if warps == 8 else 0)
-        # Of several rows' programs more than run at once: smaller ones, of which the last wave is shorter.
+        # With several rows and more programs than run at once: smaller programs, whose last wave is shorter.
         if problem.m > 1 and -(-problem.n // 4) > GEMV_BLOCKS * machine.processors:
             warps = 2
     k = k or min(32 * warps * vector, max(32 * vector, 1 << (problem.k - 1).bit_length()))
@@ -696,7 +702,7 @@ def gemv_plan(problem: Problem, machine: Machine, columns: int = 0, k: int = 0, 
 
 
 def _fma_plan(problem: Problem, machine: Machine, splits: int) -> GemmPlan:
-    """Square tiles, 32 accumulators a thread at most: a short step keeps both operands in registers too."""
+    """Square tiles, at most 32 accumulators per thread: with a short step, both operands stay in registers too."""
     m = 64 if problem.m > 32 else 32 if problem.m > 16 else 16
     n = 64 if problem.n > 32 else 32 if problem.n > 16 else 16
     warps = max(1, min(8, m * n // 1024))
@@ -719,21 +725,21 @@ def _splits(problem: Problem, tiles: int, k: int, machine: Machine) -> int:
 
 @functools.lru_cache(maxsize=4096)
 def plan(problem: Problem, machine: Machine, splits: int | None = None) -> GemmPlan:
-    """The plan for a product on a machine; ``splits`` parts of K, where a number is given. One that was measured
-    (``tuned.py``) counts more than the model's."""
+    """The plan for a product on a machine, with ``splits`` parts of K if given. A measured plan (``tuned.py``) takes
+    precedence over the model's."""
     if splits is not None and splits < 1:
         raise ArgumentError("splits", f"expected at least 1, got {splits}")
     if splits is None:
         from kiln.kernels.gemm import tuned
 
         measured = tuned.find(problem, machine)
-        if measured is not None:  # of a product that is near, with more rows or fewer
+        if measured is not None:  # from a nearby product with more or fewer rows
             return in_rows(measured, problem)
     return modelled(problem, machine, splits)
 
 
 def modelled(problem: Problem, machine: Machine, splits: int | None = None) -> GemmPlan:
-    """The plan that the model chooses, whatever was measured."""
+    """The plan that the model chooses, regardless of measurements."""
     kind = engine(problem, machine)
     if kind == "cpu":
         return _cpu_plan(problem, splits or 1)
@@ -754,7 +760,8 @@ def modelled(problem: Problem, machine: Machine, splits: int | None = None) -> G
 def candidates(
     m: int, n: int, k: int, dtype: str = "float16", machine: Machine = DEFAULT_GPU, count: int = 12, **about: Any
 ) -> list[GemmPlan]:
-    """Plans worth timing, the model's favourite first: the best of each tile, then further ones by the model.
+    """Plans worth timing, the model's favourite first: the best plan of each tile, then further ones in the model's
+    order.
 
     ``about``: other fields of ``Problem``.
     """
@@ -794,7 +801,7 @@ def __getattr__(name: str) -> list[Case]:
 
 
 def _cases() -> list[Case]:
-    # kernel.py takes its plans from here, so its functions are named only when cases are asked for.
+    # kernel.py takes its plans from here, so import it only when the cases are asked for.
     import numpy as np
     from kiln.kernels.case import Case
     from kiln.kernels.gemm import kernel, reference
@@ -831,7 +838,8 @@ def _cases() -> list[Case]:
 
 
 def _cut(a: Any, b: Any, splits: int = 1, **given: Any) -> Any:
-    """The product by the plan of where it runs, its tiles cut: by splits, or into shares for each multiprocessor."""
+    """The product by the plan for the current machine, with its tiles cut: into splits, or into shares per
+    multiprocessor."""
     from kiln.kernels.gemm import kernel
     from kiln.kernels.machine import machine_of
     from kiln.kernels.operator import type_name
@@ -855,7 +863,7 @@ def _cut(a: Any, b: Any, splits: int = 1, **given: Any) -> Any:
 
 
 def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Calls that reach every form of the family's kernels, on arrays that hold nothing."""
+    """Calls that reach every form of the family's kernels, on uninitialised arrays."""
     from kiln.kernels.case import blank
     from kiln.kernels.gemm import kernel
 

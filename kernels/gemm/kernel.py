@@ -1,11 +1,11 @@
-"""Matrix products: one kernel over tiles for tensor cores, FMA and the CPU, one for a few rows against weights.
+"""Matrix products: one kernel over tiles for tensor cores, FMA and the CPU, and one for a few rows against weights.
 
     out = epilogue(alpha · row_scale · (a @ b) + beta · c + bias) + residual
 
-The tile kernel is the plain loop `total = dot(a's block, b's block, total)`; how its blocks arrive, by how many warps
-and how many tiles a block works off is the schedule's, which the plan names (configs.py). Where several programs sum
-parts of one tile (`splits` of K, or equal shares of the steps of many tiles: stream-K), the sums meet in a workspace,
-where the program that is last, or a second launch, adds them in their order: the same bits every time.
+The tile kernel is the plain loop `total = dot(a's block, b's block, total)`. The schedule, which the plan names
+(configs.py), decides how the blocks arrive, by how many warps, and how many tiles a block works through. Where several
+programs sum parts of one tile (`splits` of K, or equal shares of the steps of many tiles: stream-K), the sums meet in a
+workspace; the program that is last, or a second launch, adds them in order, so the bits are always the same.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def blocks_of(x: Matrix, ROWS: kl.constexpr, COLUMNS: kl.constexpr):
 
 @kiln.jit
 def elements(x: Matrix, batch, row, column, ROWS: kl.constexpr, COLUMNS: kl.constexpr):
-    """Pointers to the elements of a block, and which of them the matrix has."""
+    """Pointers to the elements of a block, and the mask of those inside the matrix."""
     rows, columns = (row + kl.arange(0, ROWS))[:, None], (column + kl.arange(0, COLUMNS))[None, :]
     row_stride = 1 if x.row_stride is None else x.row_stride
     column_stride = 1 if x.column_stride is None else x.column_stride
@@ -151,7 +151,7 @@ def silu(x, NARROW: kl.constexpr):
 
 @kiln.jit
 def swiglu(x, NARROW: kl.constexpr):
-    """silu(gate) · up of columns that are gate, up, gate, up, …: half as many."""
+    """silu(gate) · up for columns gate, up, gate, up, …; returns half as many."""
     gate, up = kl.split(x.reshape(x.shape[0], x.shape[1] // 2, 2))
     return silu(gate, NARROW) * up
 
@@ -162,7 +162,7 @@ EPILOGUES = {None: identity, "gelu": gelu, "gelu_tanh": gelu_tanh, "silu": silu,
 @kiln.jit
 def finish(total, batch, row, column, to, terms: Terms, out: Matrix, EPILOGUE: kl.constexpr):
     """out = EPILOGUE(alpha · row_scale · total + beta · c + bias) + residual, for the tile at (row, column); written at
-    row ``to``, which may be one that out does not have."""
+    row ``to``, which may be outside out."""
     M: kl.constexpr = total.shape[0]
     N: kl.constexpr = total.shape[1]
     value = total
@@ -188,9 +188,9 @@ def finish(total, batch, row, column, to, terms: Terms, out: Matrix, EPILOGUE: k
 # ---- kernels ---------------------------------------------------------------------------------------------------------
 @kiln.jit
 def place(tile, tiles_m, tiles_n, SEVERAL: kl.constexpr, GROUP: kl.constexpr):
-    """Which of SEVERAL products (batches, splits) the tile is of, and its row and column there: down a group of GROUP
-    rows first, then right, so that neighbours share what they read; without a group there is one row of tiles, and
-    nothing to divide by."""
+    """Which of SEVERAL products (batches, splits) the tile belongs to, and its row and column there: down a group of
+    GROUP rows first, then right, so that neighbours share what they read. Without a group there is one row of tiles,
+    and no division."""
     product = 0
     if SEVERAL:
         product = tile // (tiles_m * tiles_n)
@@ -205,11 +205,12 @@ def place(tile, tiles_m, tiles_n, SEVERAL: kl.constexpr, GROUP: kl.constexpr):
 
 @kiln.jit
 def share_of(program, steps, cut: Cut, PLAN: kl.constexpr):
-    """Stream-K: the program's tile, its steps from first to last, and its part of how many (0: it has nothing to do).
+    """Stream-K: the program's tile, its steps from first to last, and its part and the number of parts (0: nothing to
+    do).
 
-    The first ``cut.whole`` programs have a tile each. The steps of all other tiles, one tile after the other, are cut
-    into one equal share for each worker. A worker's share is the end of a tile that began in shares before (visit 0),
-    then one tile after the other that begins in it, the last of which may end in shares behind: a program for each.
+    The first ``cut.whole`` programs have one tile each. The steps of all other tiles, tile after tile, are cut into one
+    equal share per worker. A worker's share is the end of a tile that began in earlier shares (visit 0), then the tiles
+    that begin in it, the last of which may end in later shares: one program for each.
     """
     worker, visit = (program - cut.whole) % PLAN.workers, (program - cut.whole) // PLAN.workers
     begin = worker * cut.share
@@ -217,12 +218,12 @@ def share_of(program, steps, cut: Cut, PLAN: kl.constexpr):
     tile = kl.cdiv(begin, steps) + visit - 1
     start = tile * steps
     first, last = kl.maximum(begin - start, 0), kl.minimum(end - start, steps)
-    # Who has its first step, and who its last one.
+    # The workers with its first and its last step.
     before = start // cut.share
     parts = kl.where(first < last, (start + steps - 1) // cut.share - before + 1, 0)
     whole = program < cut.whole
     return (
-        # Who has nothing to do is at a tile that there is, of which it writes nothing.
+        # A program with nothing to do points at an existing tile and writes nothing.
         kl.where(whole, program, kl.where(parts > 0, cut.whole + tile, 0)),
         kl.where(whole, 0, first),
         kl.where(whole, steps, last),
@@ -234,10 +235,10 @@ def share_of(program, steps, cut: Cut, PLAN: kl.constexpr):
 
 @kiln.jit
 def partial(cut: Cut, slot, PLAN: kl.constexpr):
-    """Pointers to the partial sums of a slot: as tensor cores hold sums, where they do, so that no thread has to give
-    another what it stores. A warp has eight rows of eight columns, a thread pairs of columns (else pairs of rows).
+    """Pointers to the partial sums of a slot, in the layout in which tensor cores hold sums if they do, so that each
+    thread stores its own. A warp has eight rows of eight columns, a thread pairs of columns (otherwise pairs of rows).
 
-    What is a constant of each register is added last: LLVM takes a time quadratic in addresses that differ by more."""
+    The constants of each register are added last: LLVM takes quadratic time over addresses that differ in more."""
     rows, columns = kl.arange(0, PLAN.m)[:, None], kl.arange(0, PLAN.n)[None, :]
     start = cut.sums + slot.to(kl.int64) * (PLAN.m * PLAN.n)
     if not PLAN.with_tensor_cores:
@@ -249,15 +250,15 @@ def partial(cut: Cut, slot, PLAN: kl.constexpr):
 
 @kiln.jit
 def hand_in(total, part, parts, slot, cut: Cut, PLAN: kl.constexpr):
-    """Hands in one of the parts of a tile, whose slots begin at ``slot``. Returns a sum, and whether it is that of all
-    parts: it is for the program that is last.
+    """Hands in one part of a tile, whose slots begin at ``slot``. Returns a sum, and whether it is the sum of all
+    parts, which it is for the last program.
 
-    Nobody waits: each part is written, then counted (the atomic releases what was written, and acquires what others
-    wrote before they were counted), and who counts the last part adds. So no order of programs can block, and one block
-    may run any of them after any other. Parts are read back and added in their order, whoever does it: the same bits
-    every time. The counter is left as it was found, zero.
+    No program waits: each part is written, then counted (the atomic releases what was written and acquires what others
+    wrote before they were counted), and the program that counts the last part adds. So no order of programs can block,
+    and one block may run any of them after any other. Parts are read back and added in order, whichever program does
+    it, so the bits are always the same. The counter is left at zero, as it was found.
 
-    The first part of a share's last tile is computed last, as a rule: where all others have come, it stays where it is.
+    The first part of a share's last tile is usually computed last: if all others have arrived, it stays in registers.
     """
     arrived = cut.arrived + slot
     is_last = False
@@ -288,7 +289,7 @@ def matmul_kernel(
     FORMULA: kl.constexpr,
     PLAN: kl.constexpr,
 ):
-    """out = epilogue(a @ b); with splits that a second launch adds, out takes the product of each share of K."""
+    """out = epilogue(a @ b); with splits that a second launch adds, out receives the product of each part of K."""
     matmul_program(kl.program_id(0), a, b, out, terms, cut, EPILOGUE, FORMULA, PLAN)
 
 
@@ -342,15 +343,15 @@ def matmul_program(
         is_whole = parts == 1
         if parts > 1:
             total, is_whole = hand_in(total, part, parts, slot, cut, PLAN)
-        # Outside the result nothing is written. Nor are addends read there, unless a producer fetches them ahead of the
-        # sum; what it fetches for a tile that another program writes is of no use to anybody, whatever it is.
+        # Outside the result nothing is written. Addends are not read there either, unless a producer fetches them
+        # before the sum; what it fetches for a tile that another program writes is never used.
         to = kl.where(is_whole, row, a.rows)
         row = row if PLAN.with_roles else to
     elif PLAN.splits > 1:
         row += product * (tiles_m * PLAN.m)
         to = row
-    # What begins before its array, the copy engine cannot store; multiples of a side that is no power of two are not
-    # seen to begin inside.
+    # The copy engine cannot store a block that begins before its array. The compiler cannot see that multiples of a
+    # side that is not a power of two begin inside.
     kl.assume(to >= 0)
     kl.assume(column >= 0)
     finish(total, batch, row, column, to, terms, out, EPILOGUE)
@@ -358,7 +359,7 @@ def matmul_program(
 
 @kiln.jit
 def add_splits_kernel(partial: Matrix, out: Matrix, terms: Terms, EPILOGUE: kl.constexpr, PLAN: kl.constexpr):
-    """out = epilogue(sum of the partial products), split after split; they lie below each other, in whole tiles."""
+    """out = epilogue(sum of the partial products), split after split; they are stacked by rows, in whole tiles."""
     tiles_n = kl.cdiv(partial.columns, PLAN.sum_n)
     batch, tile = kl.program_id(0) // (out.rows * tiles_n), kl.program_id(0) % (out.rows * tiles_n)
     row, column = tile // tiles_n, tile % tiles_n * PLAN.sum_n
@@ -372,7 +373,7 @@ def add_splits_kernel(partial: Matrix, out: Matrix, terms: Terms, EPILOGUE: kl.c
 
 @kiln.jit
 def along_k(start, stride, first, count, k, length, COUNT: kl.constexpr, EVICT: kl.constexpr, PLAN: kl.constexpr):
-    """A step of COUNT vectors that lie along K, from the first on."""
+    """One step of COUNT vectors along K, starting at ``first``."""
     vectors, inner = (first + kl.arange(0, COUNT))[:, None], (k + kl.arange(0, PLAN.k))[None, :]
     mask = None if PLAN.even else (vectors < count) & (inner < length)
     return read(start + vectors * stride + inner, mask, EVICT=EVICT).to(kl.float32)
@@ -380,9 +381,9 @@ def along_k(start, stride, first, count, k, length, COUNT: kl.constexpr, EVICT: 
 
 @kiln.jit
 def gemv_kernel(a: Matrix, b: Matrix, out: Matrix, terms: Terms, EPILOGUE: kl.constexpr, PLAN: kl.constexpr):
-    """out = epilogue(a @ b) for PLAN.m rows of a: each column of b is streamed once, 16 bytes an access.
+    """out = epilogue(a @ b) for PLAN.m rows of a: each column of b is streamed once, 16 bytes per access.
 
-    A thread sums the products of what it reads itself; threads add up at the end.
+    Each thread sums the products of what it reads; the threads' sums are added at the end.
     """
     VECTOR: kl.constexpr = 128 // b.data.dtype.element_ty.primitive_bitwidth
     column = kl.program_id(0) * PLAN.n
@@ -404,7 +405,7 @@ RESULTS = (*FLOATS, *FP8)
 
 
 def _types(a: str, b: str) -> tuple[Types, ...]:
-    """What the operands and the terms may be."""
+    """The types that operands and terms may have."""
     terms: Any = {"bias": FLOATS, "c": FLOATS, "residual": FLOATS, "row_scale": FLOATS}
     return (
         Types(**{a: FLOATS, b: a}, **terms, out=RESULTS, inside='float32; float16 with accumulator="f16"', result=a),
@@ -422,20 +423,20 @@ def _types(a: str, b: str) -> tuple[Types, ...]:
 
 
 def _spec(a: Any, lead: tuple[int, ...], n: int, epilogue: str | None, out_dtype: Any) -> Spec:
-    """The result has the type of a, unless that is too narrow for sums."""
+    """Spec of the result: by default the type of a, unless that is too narrow for sums."""
     name = type_name(a.dtype)
     wide = "int32" if name == "int8" else "bfloat16" if name in FP8 else a.dtype
     return Spec((*lead, n // 2 if epilogue == "swiglu" else n), out_dtype or wide)
 
 
 def _dtype_name(dtype: Any) -> str:
-    """Of a dtype, its name, or a class of numpy's that stands for it."""
+    """The name of a dtype, or of a numpy class that stands for one."""
     return dtype.__name__ if isinstance(dtype, type) else type_name(dtype)
 
 
 @functools.lru_cache(maxsize=1024)
 def _check(a: Any, epilogue: str | None, accumulator: str, precision: str, n: int, out_dtype: Any) -> None:
-    """Raises for operands of this type and n columns that have no such product."""
+    """Raises if there is no such product of operands of this type with n columns."""
     for what, value, allowed in (
         ("epilogue", epilogue, tuple(EPILOGUES)),
         ("accumulator", accumulator, tuple(ACCUMULATORS)),
@@ -468,7 +469,7 @@ def _terms(
     residual: Matrix | None,
     row_scale: Any,
 ) -> Terms:
-    """The terms as the kernels take them; what multiplies by 1 or 0 is left out, and c is not read then."""
+    """The terms as the kernels take them. Multiplications by 1 or 0 are left out; with beta 0, c is not read."""
     if beta != 0 and c is None:
         raise ArgumentError("c", f"expected a matrix (because beta is {beta}), got None")
     for name, array, length in (("bias", bias, shape[1]), ("row_scale", row_scale, shape[0])):
@@ -555,7 +556,7 @@ def _run(
     if plan.splits == 1:
         matmul_kernel[(programs,)](a, b, out, terms, Cut(), function, formula, plan, **plan.options(machine))
         return
-    # Rows of partial products begin where the copy engine can put them.
+    # Rows of partial products begin where the copy engine can store them.
     height, pitch = batches * plan.splits * kiln.cdiv(m, plan.m) * plan.m, kiln.cdiv(n, 4) * 4
     space = empty(Spec((height, pitch), "int32" if name == "int8" else "float32"), like)
     partial = view(space, 1, height, n, 0, pitch, 1, plan.described)
@@ -605,17 +606,17 @@ def matmul(
 ) -> Any:
     """``epilogue(alpha · row_scale · (a @ b) + beta · c + bias) + residual``, rounded once to the type of ``out``.
 
-    ``a`` (…, M, K) and ``b`` (…, K, N), matrices or batches of them (either may be one matrix for all), of any strides:
-    pass ``b.T`` freely. ``c`` and ``residual`` are like the product (``residual`` like the result), ``bias`` has N
-    elements, ``row_scale`` M.
+    ``a`` is (…, M, K) and ``b`` (…, K, N): matrices or batches of them (either may be one matrix for all batches), with
+    any strides, so ``b.T`` is fine. ``c`` is shaped like the product, ``residual`` like the result; ``bias`` has N
+    elements and ``row_scale`` M. Sums and terms are float32 unless ``accumulator`` says otherwise (int8: int32 sums).
 
     epilogue     None, "gelu" (by erf), "gelu_tanh", "silu", or "swiglu": silu(gate) · up of columns gate, up, gate, …
-    accumulator  "f32"; "f16" for operands of float16 and fp8: faster, rounded along the sum; "fast" for operands of
-                 fp8: left to tensor cores, which keep about 14 bits of a sum (with "f32" they sum 128 of K, and these
+    accumulator  "f32"; "f16" for float16 and fp8 operands: faster, rounded along the way; "fast" for fp8 operands:
+                 the tensor cores keep the whole sum, to about 14 bits (with "f32" they sum 128 elements of K, and these
                  sums are added in float32)
-    precision    of float32 operands: "ieee", or "tf32" and the others of ``kl.dot``
-    splits       parts of K that run side by side and are added in their order (chosen from the shape when None)
-    plan         a ``GemmPlan``, in the place of the one chosen from the shape
+    precision    for float32 operands: "ieee", or "tf32" and the others of ``kl.dot``
+    splits       parts of K that run in parallel and are added in order (chosen from the shape when None)
+    plan         a ``GemmPlan`` that replaces the one chosen from the shape
     """
     if a.shape[-1] != b.shape[-2]:
         raise ArgumentError(
@@ -688,10 +689,10 @@ def linear(
     plan: GemmPlan | None = None,
     out: Any = None,
 ) -> Any:
-    """``x @ w.T`` with weights (N, K) and rows ``x`` (…, K); everything else as ``matmul`` has it.
+    """``x @ w.T`` with weights (N, K) and rows ``x`` (…, K); everything else as in ``matmul``.
 
-    Leading dimensions of ``x``, ``c``, ``residual`` and ``out`` are rows: one stride walks them. ``row_scale`` has an
-    element for each.
+    The leading dimensions of ``x``, ``c``, ``residual`` and ``out`` count rows, and must be walkable with a single
+    stride. ``row_scale`` has one element per row.
     """
     if x.shape[-1] != w.shape[1]:
         raise ArgumentError(

@@ -1,6 +1,6 @@
-"""Matrices and vectors as the kernels take them: arrays of any strides, with what their strides allow said in the type.
+"""Matrices and vectors as the kernels take them: arrays of any strides, whose type says what the strides allow.
 
-A stride of None is a 1 that the kernel relies on: along it lie whole rows that the copy engine can be told to fetch.
+A stride of None is a 1 that the kernel relies on: along it lie whole rows, which the copy engine can fetch.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ PITCH = 16
 
 
 class Matrix(NamedTuple):
-    """A matrix, or ``batches`` of them. A stride that is None is 1; without one, elements are addressed one by one.
+    """A matrix, or ``batches`` of them. A stride of None is 1; if there is none, elements are addressed one by one.
     ``batch_stride`` is None where there is one matrix for all batches."""
 
     data: Any
@@ -33,7 +33,7 @@ class Vector(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What else the formula has; None: it has not. ``alpha`` and ``beta`` are None for 1."""
+    """The other terms of the formula; None if absent. ``alpha`` and ``beta`` are None for 1."""
 
     alpha: Any = None
     row_scale: Any = None
@@ -44,11 +44,13 @@ class Terms(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """How tiles are cut along K, and where their parts meet; None where a program has a tile alone, or a split of K.
+    """How tiles are cut along K, and where their parts meet; None if each program has one tile, or one split of K.
 
     ``sums``     a tile for each part, part after part
-    ``arrived``  as many counters: how many parts there are, where those of a tile begin. Zero between launches
-    ``whole``    so many tiles are not cut; of all others together there are ``steps``, and ``share`` for each worker
+    ``arrived``  as many counters: the number of parts that arrived, at the slot where a tile's parts begin. Zero
+                 between launches
+    ``whole``    this many tiles are not cut; all others together have ``steps`` steps, of which each worker gets
+                 ``share``
     """
 
     sums: Any = None
@@ -59,7 +61,7 @@ class Cut(NamedTuple):
 
 
 def matrix(array: Any, described: bool = True) -> Matrix:
-    """An array of rank 2 or 3, rows before columns. ``described``: in blocks, where its strides allow that."""
+    """An array of rank 2 or 3, rows before columns. ``described``: as blocks, if its strides allow it."""
     *batches, rows, columns = array.shape
     *batch, row, column = strides(array)
     return view(array, batches[0] if batches else 1, rows, columns, batch[0] if batches else 0, row, column, described)
@@ -71,7 +73,7 @@ def view(
     """The matrix of these strides, in elements."""
     shared = None if batches == 1 or batch == 0 else batch
     if described and 0 not in (rows, columns) and (shared is None or shared > 0):
-        # Of one row or one column the other stride is free: one that the copy engine can step by.
+        # With one row or one column the other stride is free: use one that the copy engine can step by.
         unit = PITCH // min(PITCH, data.itemsize)
         pitch = -(-columns // unit) * unit if rows == 1 else row
         other = -(-rows // unit) * unit if columns == 1 else column
@@ -89,7 +91,7 @@ def vector(array: Any) -> Vector:
 
 
 def addressed(x: Matrix) -> Matrix:
-    """The same matrix, its elements addressed one by one."""
+    """The same matrix, with its elements addressed one by one."""
     if x.row_stride is not None and x.column_stride is not None:
         return x
     row, column = 1 if x.row_stride is None else x.row_stride, 1 if x.column_stride is None else x.column_stride

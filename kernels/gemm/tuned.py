@@ -1,9 +1,9 @@
-"""Plans that were found by measuring, from a file that ``kiln tune gemm`` wrote: ``tuned.json`` beside this one, or the
-one that the switch ``tuned`` names.
+"""Plans found by measuring, from a file written by ``kiln tune gemm``: ``tuned.json`` beside this one, or the file that
+the switch ``tuned`` names.
 
-A product that is in the file has its plan. Any other takes that of the nearest product of its kind, by the logarithms
-of its sides, whose plan the model of ``configs.py`` expects to lose little here; where there is none, or the model
-knows nothing of such plans and the nearest is far, the choice is the model's own.
+A product in the file uses its plan. Any other uses the plan of the nearest product of its kind, by the logarithms of
+its sides, that the model of ``configs.py`` expects to lose little here. If there is none, or if the model knows nothing
+of such plans and the nearest is far, the model chooses.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from kiln.tune.store import device_identity
 from kiln.tune.table import Choice, Table, distance, read
 
 SHIPPED = pathlib.Path(__file__).with_name("tuned.json")
-# What a plan that is not the model's may lose to the model's, as the model sees it.
+# How much slower than the model's own plan another plan may be, by the model.
 REGRET = 1.05
-# Without a model, each side within a factor of about 1.5.
+# Without a model: each side within a factor of about 1.5.
 FAR = math.log(1.5)
 
 _SIDES = ("m", "n", "k")
-# What a plan is measured without, and may be used with where it fits.
+# Fields that measured products leave at their defaults; a measured plan may be used with others if it fits.
 _BESIDE = ("vectors", "function")
 
 
 def device_of(machine: Machine) -> dict[str, Any]:
-    """What of a machine a plan is for."""
+    """The properties of a machine that a plan is valid for."""
     return dict(machine._asdict()) if machine.gpu else device_identity(-1, knobs.num_threads)
 
 
 def source() -> str:
-    """A digest of the kernels that plans are for."""
+    """A digest of the kernels that the plans were measured with."""
     from kiln.kernels.gemm import kernel
 
     return kernel.matmul_kernel.cache_key
@@ -56,7 +56,7 @@ def _entries(machine: Machine, table: Table) -> tuple[Choice, ...]:
 
 
 def find(problem: Problem, machine: Machine, path: str = "") -> GemmPlan | None:
-    """The plan of the file for a product; None if it has none."""
+    """The file's plan for a product, or None."""
     entries = _entries(machine, read(path or knobs.tuned or str(SHIPPED)))
     beside = {name: getattr(problem, name) for name in _BESIDE}
     for choice in entries:
@@ -71,7 +71,7 @@ def _fits(plan: GemmPlan, problem: Problem, machine: Machine) -> bool:
 
 
 def _near(problem: Problem, machine: Machine, entries: tuple[Choice, ...]) -> Iterator[GemmPlan]:
-    """Plans of other products that will do for this one, the nearest first."""
+    """Plans of other products that suit this one, the nearest first."""
     if not entries:
         return
     here = problem._asdict()
@@ -84,7 +84,7 @@ def _near(problem: Problem, machine: Machine, entries: tuple[Choice, ...]) -> It
     streamed = configs.is_streamed(problem, kind)
     for far, choice in sorted(away, key=lambda found: (found[0], found[1].place)):
         plan = GemmPlan(**choice.choice)
-        # These count rows, or cut the very product that they were made for.
+        # These depend on the number of rows, or cut exactly the product they were made for.
         if streamed or plan.schedule == "gemv" or plan.workers or not _fits(plan, problem, machine):
             continue
         if kind == "wgmma" and plan.with_roles:
