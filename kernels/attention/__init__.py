@@ -1,4 +1,5 @@
-"""Attention: flash forward and backward, with scores and masks by functions too, and decoding over a KV cache."""
+"""Attention: flash forward and backward, optionally with functions for scores and masks, and decoding over a KV
+cache."""
 
 from kiln.kernels.attention.append import append, append_quantized
 from kiln.kernels.attention.backward import attention_backward, attention_varlen_backward

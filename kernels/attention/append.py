@@ -1,9 +1,9 @@
 """RoPE on new queries and keys, and the writes of keys and values into a cache, in one launch.
 
-`append` writes a cache as `decode_attention` reads it, `append_quantized` one as `decode_quantized` does: of one new
-token or of a whole prompt, whose 16-bit keys and values need never be in memory together. A sequence's ``lengths`` say
-how many tokens it has with the new ones, the last of which are written: new token i of ``tokens`` has the place and the
-position length - tokens + i (none where that is negative: prompts of a batch end together).
+`append` writes the cache that `decode_attention` reads, `append_quantized` the one that `decode_quantized` reads: one
+new token or a whole prompt, whose 16-bit keys and values need never all be in memory. A sequence's ``lengths`` counts
+its tokens including the new ones, the last of which are written: new token i of ``tokens`` has place and position
+length - tokens + i (none if that is negative: the prompts of a batch end together).
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Angles:
 
 @dataclass(frozen=True)
 class AppendPlan:
-    """``heads`` of one token a program, ``side`` elements each; ``q_groups`` and ``k_groups`` such for all."""
+    """``heads`` of one token per program, ``side`` elements each; all heads are ``q_groups`` and ``k_groups`` of
+    these."""
 
     heads: int
     side: int
@@ -56,8 +57,8 @@ class AppendPlan:
 
 @kiln.jit
 def turned_by(x, step, angles, position, column, mask):
-    """Elements of heads at ``column``, in float32: a · cos - b · sin and b · cos + a · sin of pairs (a, b); what lies
-    behind the pairs, as it is."""
+    """Elements of heads at ``column``, in float32: a · cos - b · sin and b · cos + a · sin for pairs (a, b); elements
+    after the pairs are unchanged."""
     value = kl.load(x + column * step, mask=mask, other=0.0).to(kl.float32)
     if angles is None:
         return value
@@ -85,7 +86,7 @@ def checked(position, angles):
 
 @kiln.jit
 def move(x: Heads, y, y_step, y_head, batch, token, first, angles, position, size, PLAN: kl.constexpr):
-    """Some heads of a token from x, turned by angles, to those that begin at y."""
+    """Copies some heads of a token from x, rotated by angles, to the heads that begin at y."""
     head, column = (first + kl.arange(0, PLAN.heads))[:, None], kl.arange(0, PLAN.side)[None, :]
     mask = (head < x.heads) & (column < size) & (position >= 0)
     start = x.at_token(batch.to(kl.int64), token.to(kl.int64)).data + head * x.head
@@ -95,7 +96,7 @@ def move(x: Heads, y, y_step, y_head, batch, token, first, angles, position, siz
 
 @kiln.jit
 def place_of(x: Heads, pages, batch, position):
-    """Where a cache has the heads of a token."""
+    """Where a cache holds the heads of a token."""
     if pages is None:
         return x.at_token(batch.to(kl.int64), position.to(kl.int64)).data
     page, token = pages.of(batch, position, position >= 0)
@@ -117,7 +118,7 @@ def append_kernel(
     size,
     PLAN: kl.constexpr,
 ):
-    """Turned queries to y, turned keys and values to the cache: some heads of one token."""
+    """Writes rotated queries to y, and rotated keys and values to the cache, for some heads of one token."""
     GROUPS: kl.constexpr = PLAN.q_groups + 2 * PLAN.k_groups
     token, group, batch = kl.program_id(0) // GROUPS, kl.program_id(0) % GROUPS, kl.program_id(1)
     position = lengths.checked(batch) - tokens + token
@@ -136,8 +137,8 @@ def append_kernel(
 # ---- quantised -------------------------------------------------------------------------------------------------------
 @kiln.struct
 class Group:
-    """32 tokens of one head: the first's place, of the sequence, and which of them are new: from ``begin`` to before
-    ``end``, tokens of x from ``begin`` on."""
+    """32 tokens of one head: the place of the first in the sequence, and which tokens are new: those from ``begin`` to
+    before ``end``, which are the tokens of x from ``begin`` on."""
 
     x: Heads
     batch: Any
@@ -157,7 +158,7 @@ class Group:
 
     @kiln.jit
     def load(self, recent, of_all, angles, HALF: kl.constexpr, PLAN: kl.constexpr):
-        """The first or second half of the channels in float32; those that are not new from ``recent``, if any."""
+        """The first or second half of the channels in float32; tokens that are not new come from ``recent``, if any."""
         x, place = self.x, self.places()
         column = HALF * (PLAN.size // 2) + kl.arange(0, PLAN.size // 2)[None, :]
         new = self.are_new() & (column < PLAN.size)
@@ -168,14 +169,14 @@ class Group:
             return value
         old = recent + (of_all.to(kl.int64) * GROUP + place - self.first) * PLAN.size + column
         kept = kl.load(old, mask=(place < self.begin) & (column < PLAN.size), other=0.0)
-        # Rounded as the recent tokens are: a token's codes do not depend on when its group became whole.
+        # Rounded like the recent tokens: a token's codes must not depend on when its group became complete.
         value = value.to(recent.dtype.element_ty).to(kl.float32)
         return kl.where(place < self.begin, kept.to(kl.float32), value)
 
 
 @kiln.jit
 def lane_bytes(codes: Codes, of_all, place, inside, channel, KEYS: kl.constexpr, CHANNELS: kl.constexpr):
-    """Where a head's block has the byte of a token (that is ``inside``) and a channel."""
+    """The address of the byte of a token (if ``inside``) and a channel in a head's block."""
     token = place % BLOCK
     if KEYS:
         lane = token % 8 * 4 + channel // 2 % 4
@@ -189,20 +190,20 @@ def lane_bytes(codes: Codes, of_all, place, inside, channel, KEYS: kl.constexpr,
 
 @kiln.jit
 def place_of_token(codes: Codes, of_all, place, inside):
-    """Where the array counts a head's token."""
+    """The index of a head's token in the array."""
     return codes.number(of_all, place // BLOCK, inside) * BLOCK + place % BLOCK
 
 
 @kiln.jit
 def whole_of(x, step):
-    """How many steps it is to the nearest multiple. Half a step is common: a quotient that is nearly right would give
-    every machine another cache."""
+    """How many steps it is to the nearest multiple. Exact halves are common, so an approximate quotient would give
+    every machine a different cache."""
     return kl.floor(kl.div_rn(x, step) + 0.5)
 
 
 @kiln.jit
 def store_eight(codes: Codes, of_all, group: Group, low, high, KEYS: kl.constexpr, PLAN: kl.constexpr):
-    """Codes of eight bits of the new tokens, and their scales."""
+    """Stores eight-bit codes of the new tokens, and their scales."""
     new, place, column = group.are_new(), group.places(), kl.arange(0, PLAN.size // 2)[None, :]
     most = kl.maximum(kl.max(kl.abs(low), axis=1, keep_dims=True), kl.max(kl.abs(high), axis=1, keep_dims=True))
     scale = kl.minimum(most * (1.0 / 127), 65504.0).to(kl.float16)
@@ -248,7 +249,7 @@ def code_of(x, bits, zero):
 
 @kiln.jit
 def store_four(codes: Codes, of_all, group: Group, low, high, KEYS: kl.constexpr, PLAN: kl.constexpr):
-    """Codes of four bits of a whole group, and the words that say what they mean."""
+    """Stores four-bit codes of a complete group, and the words that give their meaning."""
     place, column = group.places(), kl.arange(0, PLAN.size // 2)[None, :]
     whole = column < PLAN.size
     if KEYS:
@@ -270,7 +271,7 @@ def store_four(codes: Codes, of_all, group: Group, low, high, KEYS: kl.constexpr
 
 @kiln.jit
 def store_recent(codes: Codes, of_all, group: Group, angles, PLAN: kl.constexpr):
-    """The new tokens of a group that is not whole, as they are."""
+    """Stores the new tokens of an incomplete group unchanged."""
     for half in kl.static_range(2):
         value = group.load(None, of_all, angles, half, PLAN)
         column = half * (PLAN.size // 2) + kl.arange(0, PLAN.size // 2)[None, :]
@@ -280,8 +281,8 @@ def store_recent(codes: Codes, of_all, group: Group, angles, PLAN: kl.constexpr)
 
 @kiln.jit
 def store_group(codes: Codes, of_all, group: Group, last, angles, KEYS: kl.constexpr, PLAN: kl.constexpr):
-    """A group's codes. Its first program also writes the tokens of the ``last`` group that are not whole yet: where it
-    has read the recent tokens of before, and nobody else."""
+    """Stores a group's codes. The group's first program also writes the tokens of the incomplete ``last`` group: it is
+    the only one that has read the previous recent tokens."""
     if PLAN.bits == 8:
         low, high = group.load(None, of_all, angles, 0, PLAN), group.load(None, of_all, angles, 1, PLAN)
         store_eight(codes, of_all, group, low, high, KEYS, PLAN)
@@ -308,7 +309,8 @@ def append_quantized_kernel(
     groups,
     PLAN: kl.constexpr,
 ):
-    """Turned queries to y, some heads of one token; turned keys or values of one head and group of tokens as codes."""
+    """Writes rotated queries to y, some heads of one token, or codes of rotated keys or values of one head and
+    group."""
     program, batch = kl.program_id(0), kl.program_id(1)
     length = lengths.checked(batch)
     begin = length - tokens
@@ -321,7 +323,7 @@ def append_quantized_kernel(
         head, number = program // groups % k.heads, program % groups
         of_all = batch * k.heads + head
         first = (kl.maximum(begin, 0) // GROUP + number) * GROUP
-        # What is whole stays in its codes: the group behind it begins the recent tokens.
+        # Complete groups stay in their codes: the group after them begins the recent tokens.
         last = length // GROUP * GROUP
         if first < length:
             if program < groups * k.heads:
@@ -418,11 +420,12 @@ def append(
     interleaved: bool = False,
     out: Any = None,
 ) -> Any:
-    """Turned queries, as ``rope`` turns them; turned keys, and values, go to the cache (see `append.py` for where).
+    """Rotates queries as ``rope`` does, and writes rotated keys, and values, to the cache (see `append.py` for the
+    places).
 
     The cache is ``decode_attention``'s: (batch, capacity, kv_heads, size), or with ``block_table`` (pages, page_size,
-    kv_heads, size). Without ``cos`` and ``sin`` nothing turns. ``out`` may be q. A length beyond the cache, or a
-    position beyond the tables, stops the kernel.
+    kv_heads, size). Without ``cos`` and ``sin`` nothing is rotated. ``out`` may be q. A length beyond the cache, or a
+    position beyond the tables, stops the kernel. Arithmetic is float32, with one rounding to the type written.
     """
     _check_new(q, k, v, lengths)
     batch, tokens, heads, size = q.shape
@@ -512,8 +515,8 @@ def append_quantized(
     interleaved: bool = False,
     out: Any = None,
 ) -> Any:
-    """``append`` to a quantised cache, whose arrays ``quantized_cache`` makes and ``decode_quantized`` reads,
-    contiguous or paged."""
+    """``append`` to a quantised cache, contiguous or paged, which ``quantized_cache`` makes and ``decode_quantized``
+    reads."""
     _check_new(q, k, v, lengths)
     bits, capacity = check_quantized(
         q, k_cache, v_cache, k_ranges, v_ranges, lengths, k_recent, v_recent, block_table, k.shape[2]

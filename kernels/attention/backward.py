@@ -1,13 +1,13 @@
-"""Flash attention, backward: gradients of q, k and v with weights computed anew, block by block, from log-sum-exp.
+"""Flash attention, backward: gradients of q, k and v, with weights recomputed block by block from log-sum-exp.
 
     S = q kᵀ,  P = exp2(S · scale - lse),  dP = dout vᵀ,  dS = P ∘ (dP - delta),  delta = row sums of dout ∘ out
     dv = Pᵀ dout,  dk = dSᵀ q · scale,  dq = dS k · scale
 
-A first kernel leaves what a row of queries needs of log-sum-exp and delta. Then a block of keys walks the queries of
-all heads that share it, in their order, with scores transposed: rows are keys, so that P and dS are the left factors
-that dv and dk ask for. dq is summed by a third kernel, in which a block of queries walks the keys, which costs two
-products of seven; or beside dk, where each step combines its part with what is in memory (by the copy engine where
-there is one), in another order, and with other last bits, in each run.
+A first kernel stores what each row of queries needs of log-sum-exp and delta. Then a block of keys walks the queries of
+all heads that share it, in order, with scores transposed: rows are keys, so that P and dS are already the left operands
+that dv and dk need. dq is summed either by a third kernel, in which a block of queries walks the keys, at the cost of
+two products of seven; or along with dk, where each step adds its part to memory (by the copy engine where there is
+one), in an order, and so with last bits, that differ from run to run.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ LOG2_E: kl.constexpr = kl.constexpr(1.4426950408889634)
 
 @kiln.struct
 class Form:
-    """M queries and N keys a step; heads of SIZE elements, values of V_SIZE. SCALED: scores are scaled by themselves,
-    not with the exponent, since something becomes of them."""
+    """M queries and N keys per step; heads of SIZE elements, values of V_SIZE. SCALED: scores are scaled separately
+    rather than in the exponent, because terms are applied to them."""
 
     M: kl.constexpr
     N: kl.constexpr
@@ -57,9 +57,9 @@ class Form:
 
 @kiln.struct
 class Rows:
-    """Log-sum-exp to base 2 and delta of the queries of all heads: ``data`` is (count, padded), the one in the first
-    half of its rows, the other in the second. A row without a key, or beyond the last, has a log-sum-exp of +inf: its
-    weights are exp2(-inf) = 0 in any block."""
+    """Log-sum-exp to base 2, and delta, of the queries of all heads: ``data`` is (count, padded), with the former in
+    the first half of its rows and the latter in the second. A row without a key, or beyond the last, has a log-sum-exp
+    of +inf: its weights are exp2(-inf) = 0 in every block."""
 
     data: Any
     count: Any
@@ -68,8 +68,8 @@ class Rows:
 
 @kiln.struct
 class Parts:
-    """float32 sums of dq before they are scaled and rounded: M queries of a head in a block, as rows, or as columns
-    (TURNED; `BackwardPlan.parts_turned` says when). ``rows`` are those of all blocks."""
+    """float32 sums of dq before they are scaled and rounded: each block has M queries of a head as rows, or as columns
+    (TURNED; `BackwardPlan.parts_turned` says when). ``rows`` counts the rows of all blocks."""
 
     data: Any
     rows: Any
@@ -86,7 +86,7 @@ class Parts:
 
     @kiln.jit
     def product(self, dscore, key):
-        """dS k of a step, of dS transposed."""
+        """dS k of a step, from dS transposed."""
         return kl.dot(key.T, dscore) if self.TURNED else kl.dot(dscore.T, key)
 
     @kiln.jit
@@ -106,7 +106,7 @@ class Parts:
 
 @kiln.jit
 def program_place(blocks, heads, turns: Turns):
-    """Which head of all batches and which block of its tokens the program is for."""
+    """The program's head, counted over all batches, and its block of tokens."""
     program = turns.program(blocks * heads)
     together = turns.together
     first = program // (together * blocks) * together
@@ -117,7 +117,7 @@ def program_place(blocks, heads, turns: Turns):
 
 @kiln.jit
 def weights_of(score, sums, scale, terms: Terms, slope, at, FORM: kl.constexpr):
-    """Weights, and the slope of what scores went through (None: 1)."""
+    """Weights, and the derivative of the terms by the score (None: 1)."""
     if not FORM.SCALED:
         return exp2_flushed(score * scale - sums), None
     score, bend = terms.bent(score * scale, slope, at)
@@ -145,7 +145,7 @@ def rows_kernel(
     SIZE: kl.constexpr,
     V_SIZE: kl.constexpr,
 ):
-    """Fills ``rows``. What adds to ``dq`` finds zeros there."""
+    """Fills ``rows``, and ``dq`` with zeros for the kernel that adds to it."""
     number = kl.program_id(1)
     batch, head = number // dout.heads, number % dout.heads
     first = kl.program_id(0) * M
@@ -159,7 +159,7 @@ def rows_kernel(
     else:
         at += (results.first + token) * lse_token
     sums = kl.load(at, mask=token < results.tokens, other=-float("inf")) * LOG2_E
-    # Where sums overflowed, weights are no numbers.
+    # Where sums overflowed, weights are NaN.
     sums = kl.where(sums == float("inf"), float("nan"), kl.where(sums == -float("inf"), float("inf"), sums))
     row = number.to(kl.int64) * rows.padded + token
     kl.store(rows.data + row, sums, mask=token < rows.padded)
@@ -173,8 +173,8 @@ def rows_kernel(
 # ---- dk and dv -------------------------------------------------------------------------------------------------------
 @kiln.jit
 def queries_that_see(visible: Visible, first, tokens, k_tokens, FORM: kl.constexpr):
-    """Of the N keys from ``first`` on: queries from begin to end see some; those from common to rare see all of them,
-    and nothing is masked."""
+    """For the N keys from ``first`` on: the queries from begin to end see some of them; those from common to rare see
+    all, so nothing is masked."""
     # Query i sees keys up to i + ahead, and from i - behind on.
     ahead = k_tokens - tokens
     begin, common = 0, 0
@@ -197,8 +197,8 @@ def queries_that_see(visible: Visible, first, tokens, k_tokens, FORM: kl.constex
 
 @kiln.struct
 class Queries:
-    """The queries of one head as a block of keys, from ``first`` on, walks them; ``rows`` in blocks. dq's sums are in
-    ``blocks`` of ``dq``."""
+    """The queries of one head, as a block of keys that begins at ``first`` walks them; ``rows`` in blocks. Sums of dq
+    are in ``blocks`` of ``dq``."""
 
     queries: Any
     gradients: Any
@@ -217,7 +217,8 @@ class Queries:
     def step(
         self, start, dkey, dvalue, scale, terms: Terms, visible: Visible, MASKED: kl.constexpr, FORM: kl.constexpr
     ):
-        """Adds what the queries from ``start`` on give to dk and dv of the keys (and theirs to dq, in memory)."""
+        """Adds the contribution of the queries from ``start`` on to dk and dv (and that of the keys to dq, in
+        memory)."""
         query = self.queries.load(start)
         sums = self.rows.load([self.number, start]).reshape(FORM.M)
         score = kl.dot(self.key, query.T)
@@ -233,7 +234,7 @@ class Queries:
         dvalue = kl.dot(weight.to(gradient.dtype), gradient, dvalue)
         dscore = score_gradients(weight, dweight, delta[None, :], bend).to(query.dtype)
         if self.dq is not None:
-            # In front of dk's product, which goes on while this one leaves.
+            # Before dk's product, which runs while this part leaves.
             part = self.dq.product(dscore, self.key)
             dkey = kl.dot(dscore, query, dkey)
             self.dq.add(self.blocks, self.number, start, part)
@@ -259,7 +260,7 @@ def keys_kernel(
     turns: Turns,
     FORM: kl.constexpr,
 ):
-    """dk and dv of N keys of a head, from M queries a step."""
+    """dk and dv of N keys of a head, from M queries per step."""
     number, block = program_place(kl.cdiv(k.longest, FORM.N), k.batches * k.heads, turns)
     batch, k_head = number // k.heads, number % k.heads
     group = q.heads // k.heads
@@ -305,8 +306,7 @@ def keys_kernel(
 # ---- dq --------------------------------------------------------------------------------------------------------------
 @kiln.jit
 def keys_that_are_seen(visible: Visible, first, q_tokens, k_tokens, FORM: kl.constexpr):
-    """Of the M queries from ``first`` on: some see the keys from begin to end; all of them those from full to
-    common."""
+    """For the M queries from ``first`` on: some see the keys from begin to end; all see those from full to common."""
     shift = k_tokens - q_tokens
     begin, full = 0, 0
     common = k_tokens
@@ -325,7 +325,8 @@ def keys_that_are_seen(visible: Visible, first, q_tokens, k_tokens, FORM: kl.con
 
 @kiln.struct
 class Keys:
-    """The keys and values of one head as a block of its queries walks them; sums and delta are of its ``rows``."""
+    """The keys and values of one head, as a block of its queries walks them; log-sum-exp and delta come from
+    ``rows``."""
 
     keys: Any
     values: Any
@@ -339,7 +340,7 @@ class Keys:
 
     @kiln.jit
     def step(self, start, dquery, scale, terms: Terms, visible: Visible, MASKED: kl.constexpr, FORM: kl.constexpr):
-        """Adds what the keys from ``start`` on give to dq of the queries."""
+        """Adds the contribution of the keys from ``start`` on to dq of the queries."""
         key = self.keys.load(start)
         score = kl.dot(self.query, key.T)
         value = self.values.load(start)
@@ -348,7 +349,7 @@ class Keys:
         at = At(own.batch, own.head, self.rows[:, None], column[None, :], own.tokens, self.keys.tokens)
         weight, bend = weights_of(score, self.sums[:, None], scale, terms, self.slope, at, FORM)
         if MASKED:
-            # Of a query that there is not, weights are zeros already, and of others the last sees the last key.
+            # Weights of queries that do not exist are zero already; of the others, the last sees the last key.
             weight = kl.where(visible.mask(at), weight, 0.0)
         dscore = score_gradients(weight, dweight, self.delta[:, None], bend).to(key.dtype)
         return kl.dot(dscore, key, dquery)
@@ -369,7 +370,7 @@ def queries_kernel(
     turns: Turns,
     FORM: kl.constexpr,
 ):
-    """dq of M queries of a head, from N keys a step."""
+    """dq of M queries of a head, from N keys per step."""
     number, block = program_place(kl.cdiv(q.longest, FORM.M), q.batches * q.heads, turns)
     if visible.CAUSAL:
         block = kl.cdiv(q.longest, FORM.M) - 1 - block  # the longest first
@@ -408,7 +409,7 @@ def queries_kernel(
 
 @kiln.jit
 def round_kernel(sums: Parts, dq: Heads, softmax_scale):
-    """What has been summed in memory, scaled, to dq's type and place."""
+    """Scales the sums in memory, rounds them to dq's type and stores them in dq."""
     number = kl.program_id(1)
     first = kl.program_id(0) * sums.M
     value = sums.load(number, first) * softmax_scale
@@ -429,8 +430,8 @@ def bias_kernel(
     visible: Visible,
     FORM: kl.constexpr,
 ):
-    """A tile of the bias's gradient: what all scores that it was added to have, in the order of batches, heads, queries
-    and keys."""
+    """A tile of the bias's gradient: the sum over all scores that it was added to, in the order of batches, heads,
+    queries and keys."""
     key_tiles = 1 if dbias.key_stride is None else kl.cdiv(k.tokens, FORM.N)
     own_row, own_key = kl.program_id(0) // key_tiles, kl.program_id(0) % key_tiles
     own_batch, own_head = kl.program_id(2), kl.program_id(1)
@@ -477,7 +478,7 @@ def bias_kernel(
 
 @kiln.jit
 def sinks_kernel(sinks, dsinks, rows: Rows, batches, heads, BLOCK: kl.constexpr):
-    """A sink has a weight in each row, and no value: its gradient is what all others take back of it."""
+    """A sink has a weight in each row but no value, so its gradient comes only from the normalisation."""
     head = kl.program_id(0)
     INSIDE: kl.constexpr = rows.data.dtype.element_ty
     sink = kl.load(sinks + head).to(INSIDE) * LOG2_E
@@ -496,7 +497,7 @@ def sinks_kernel(sinks, dsinks, rows: Rows, batches, heads, BLOCK: kl.constexpr)
 # ---- the functions ---------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Beside:
-    """Gradients that are asked for beside those of q, k and v: of a bias, and of sinks that there were."""
+    """Gradients requested in addition to those of q, k and v: of a bias, and of sinks."""
 
     dbias: Any = None
     sinks: Any = None
@@ -512,7 +513,7 @@ class Beside:
         form: Form,
         settings: dict[str, Any],
     ) -> None:
-        """The kernels of what is asked for; ``factors``: q, k, v and dout."""
+        """Launches the kernels for what is requested; ``factors``: q, k, v and dout."""
         q, k = factors[:2]
         if self.dsinks is not None and q.heads:
             sinks_kernel[(q.heads,)](self.sinks, self.dsinks, rows, q.batches, q.heads, BLOCK=256, **settings)
@@ -524,15 +525,15 @@ class Beside:
             bias_kernel[grid](*factors, view, rows, scale, terms, visible, FORM=form, **settings)
 
 
-# Plans with what becomes of scores that have not found place.
+# Combinations of a plan and its terms that did not fit.
 _TOO_MUCH: set[Any] = set()
 
 
 @dataclass(frozen=True)
 class Backward:
-    """One backward pass: ``operands`` are q, k, v, out, dout, dq, dk and dv. ``scale``: None is that of heads' sizes.
-    ``turned``: ``visible`` by blocks of keys, and the queries that see them; ``side``: of those blocks, which tiles
-    divide."""
+    """One backward pass: ``operands`` are q, k, v, out, dout, dq, dk and dv. ``scale``: None stands for the default by
+    head size. ``turned``: ``visible`` by blocks of keys, with the queries that see them; ``side``: the side of those
+    blocks, which tiles divide."""
 
     operands: dict[str, Operand]
     lse: Any
@@ -560,7 +561,7 @@ class Backward:
 
     @functools.cached_property
     def sizes(self) -> tuple[int, int]:
-        """Of heads and of values, padded."""
+        """Padded sizes of heads and of values."""
         return tile_side(self.described["q"].size), tile_side(self.described["v"].size)
 
     @functools.cached_property
@@ -571,13 +572,13 @@ class Backward:
         return min(q.longest, k.longest) > 0 and all(map(is_fetched, streamed))
 
     def launch(self, plan: BackwardPlan | None = None) -> None:
-        """The kernels, by a plan or the one that fits."""
+        """Launches the kernels with a plan, by default one that fits."""
         if plan is not None:
             return self.run(plan)
         plan = self.planned(self.fetched)
         if not plan.schedule:
             return self.run(plan)
-        # A plan knows little of what terms and masks take: together they may take more registers than a thread has.
+        # A plan knows little of what terms and masks need: together they may take more registers than a thread has.
         visible, terms = self.visible, self.terms or Terms()
         starts = self.described["q"].starts
         seen = visible.CAUSAL, visible.left is None, visible.right is None, visible.MOD, starts is None
@@ -593,7 +594,7 @@ class Backward:
     def planned(self, fetched: bool) -> BackwardPlan:
         q, k = self.described["q"], self.described["k"]
         terms, visible = self.terms, self.visible
-        # The slope of a cap takes as many registers as scores do; a bias is loaded into as many.
+        # The derivative of a cap takes as many registers as scores do; a bias is loaded into as many.
         many = terms is not None and (terms.slopes is not None or visible.left is not None)
         bent = terms is not None and (terms.softcap is not None or terms.MOD is not None)
         crowded = bent or (terms is not None and terms.bias is not None and (many or not beside_scores(terms)[1]))
@@ -604,7 +605,7 @@ class Backward:
         return backward_plan(*shape, fetched, visible.CAUSAL, self.machine, plain, crowded, repeats, heads)
 
     def run(self, plan: BackwardPlan) -> None:
-        """The kernels of a plan, in their order."""
+        """Launches the kernels of a plan, in order."""
         if self.side:
             # Sides of blocks are powers of two.
             sides = {name: getattr(plan, name) for name in ("m", "n", "dq_m", "dq_n")}
@@ -616,7 +617,7 @@ class Backward:
         q, k, v = (heads[name] for name in ("q", "k", "v"))
         scale = 1 / math.sqrt(q.size) if self.scale is None else self.scale
         terms = self.terms or Terms()
-        # Where something becomes of scores, they are scaled before; else in the exponent.
+        # Where terms are applied to scores, scores are scaled first; otherwise the exponent contains the scale.
         scaled = self.terms is not None
         exponent = scale if scaled else scale * LOG2_E.value
         rows, sums = self.scratch(plan)
@@ -662,7 +663,7 @@ class Backward:
             )
 
     def scratch(self, plan: BackwardPlan) -> tuple[Rows, Parts | None]:
-        """Memory for what rows of queries need, and for sums of dq where they are made beside dk."""
+        """Memory for what rows of queries need, and for sums of dq if they are made along with dk."""
         q = self.described["q"]
         number, padded = q.batches * q.heads, kiln.cdiv(max(q.longest, 1), plan.m) * plan.m
         inside = "float64" if q.data.itemsize == 8 else "float32"
@@ -696,7 +697,7 @@ def _specs(q: Any, k: Any, v: Any, *_: Any, **options: Any) -> tuple[Spec, ...]:
 
 
 def _beside(arrays: dict[str, Any], wanted: dict[str, bool]) -> tuple[Beside, tuple[Any, ...]]:
-    """What is asked for beside dq, dk and dv, and the arrays of it."""
+    """What is requested in addition to dq, dk and dv, and its arrays."""
     made: dict[str, Any] = {}
     for name, array in arrays.items():
         if wanted.get(name):
@@ -707,7 +708,7 @@ def _beside(arrays: dict[str, Any], wanted: dict[str, bool]) -> tuple[Beside, tu
 
 
 def check_results(q: Any, v: Any, out: Any, dout: Any, lse: Any, lse_shape: tuple[int, ...]) -> None:
-    """Refuses what cannot be the results of attention of ``q`` and ``v``, whatever the order of their dimensions."""
+    """Refuses arrays that cannot be the results of attention of ``q`` and ``v``, in either order of dimensions."""
     shape = (*q.shape[:-1], v.shape[-1])
     for name, array, expected in (("out", out, shape), ("dout", dout, shape), ("lse", lse, lse_shape)):
         if tuple(array.shape) != expected:
@@ -754,18 +755,20 @@ def attention_backward(
     deterministic: bool = True,
     plan: BackwardPlan | None = None,
 ) -> tuple[Any, ...]:
-    """Gradients ``(dq, dk, dv)`` of ``attention`` for ``dout``, that of its result; behind them those of ``bias`` and
-    ``sinks``, where ``dbias`` and ``dsinks`` ask for them.
+    """Gradients ``(dq, dk, dv)`` of ``attention``, given the gradient ``dout`` of its result; followed by those of
+    ``bias`` and ``sinks`` if ``dbias`` and ``dsinks`` request them.
 
-    ``out`` and ``lse`` are what ``attention(…, return_lse=True)`` gave, the others what it was given (lse holds sinks:
-    they are needed for their own gradient alone). Sums are float32 (of float64: float64); weights and their gradients
-    are rounded to q's type before they are multiplied, as tensor cores need them. dk and dv are summed over the heads
-    that share keys, in their order. A query that sees no key has no part in anything and gets zeros.
+    ``out`` and ``lse`` are the results of ``attention(…, return_lse=True)``, the other arguments those it was given
+    (lse includes the sinks: they are needed only for their own gradient). Sums are float32 (for float64 arrays:
+    float64); weights and their gradients are rounded to q's type before they are multiplied, as tensor cores require.
+    dk and dv are summed over the heads that share keys, in order. A query that sees no key contributes nothing and gets
+    zeros.
 
-    The bias's gradient is summed over what shares an element of it, in their order, at the price of two products more.
+    The gradient of the bias is summed over everything that shares an element of it, in order, at the cost of two more
+    products.
 
-    Two runs give the same bits, unless ``deterministic=False`` allows to sum dq by atomics, where that is faster.
-    ``plan`` stands in the place of the one chosen from the shape.
+    Two runs give the same bits, unless ``deterministic=False`` allows dq to be summed by atomics where that is faster.
+    ``plan`` replaces the one chosen from the shape.
     """
     batch, queries, heads, _ = q.shape
     if k.shape[0] != batch:
@@ -832,9 +835,9 @@ def attention_varlen_backward(
     deterministic: bool = True,
     plan: BackwardPlan | None = None,
 ) -> tuple[Any, ...]:
-    """``attention_backward`` of sequences that lie behind one another, as ``attention_varlen`` takes them.
+    """``attention_backward`` for concatenated sequences, as ``attention_varlen`` takes them.
 
-    Rows of the gradients that are of no sequence are not written.
+    Rows of the gradients that belong to no sequence are not written.
     """
     total, heads, _ = q.shape
     batch = cu_seqlens_q.shape[0] - 1

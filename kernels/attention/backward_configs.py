@@ -13,16 +13,16 @@ from kiln.kernels.machine import CPU, Machine, options
 
 @dataclass(frozen=True)
 class BackwardPlan:
-    """``n`` keys walk the queries, ``m`` a step; for dq ``dq_m`` queries walk the keys, ``dq_n`` a step.
+    """``n`` keys walk the queries, ``m`` per step; for dq ``dq_m`` queries walk the keys, ``dq_n`` per step.
 
     schedule   "streams" (copies by a producer; ``consumers`` groups of four warps), or none, where all of
                ``num_warps`` warps load and multiply
     stages     slots of the rings of what is walked
-    rows       queries a program of the kernels that only read or write rows
+    rows       queries per program, in kernels that only read or write rows
     together   heads that take turns, because a cache holds what they walk
-    around     processors that programs go to in turn, every second round from the last to the first (0: always the
-               same way); ``dq_around``: those of dq
-    atomics    whether dq is summed in memory where that is allowed, beside dk: part by part, in any order
+    around     processors that programs go to in turn, every second round from the last to the first (0: always in the
+               same direction); ``dq_around``: the same for dq
+    atomics    whether dq is summed in memory where that is allowed, along with dk: part by part, in any order
     """
 
     m: int
@@ -44,7 +44,7 @@ class BackwardPlan:
 
     def parts_turned(self, size: int) -> bool:
         """Whether dq's part of a step has the elements of a head as rows: where there are more of them than queries, or
-        where groups of warps, which take 64 rows each, cannot share the queries."""
+        where the groups of warps, which take 64 rows each, cannot share the queries."""
         return self.m < size or (self.schedule is not None and self.m % (64 * self.consumers) != 0)
 
     def options(self, machine: Machine, dq: bool = False) -> dict[str, Any]:
@@ -60,9 +60,10 @@ class BackwardPlan:
 
 
 def _in_rounds(plan: BackwardPlan, wanted: bool, heads: int, machine: Machine) -> BackwardPlan:
-    """Blocks of all heads by turns, the longest first, and every second round of processors from the last to the first:
-    who had the longest of one round has the shortest of the next. What is walked does not stay in a cache so, which
-    programs of heads of 128 have the time for: a step's blocks take 13 bytes a nanosecond of each processor."""
+    """Blocks of all heads in turns, the longest first, and every second round of processors from the last to the first:
+    the processor with the longest program of one round gets the shortest of the next. This evicts what is walked from
+    the cache, which programs with heads of 128 have time for: a step's blocks take 13 bytes per nanosecond on each
+    processor."""
     if not wanted:
         return plan
     return dataclasses.replace(plan, together=heads, around=machine.processors, dq_around=machine.processors)
@@ -82,9 +83,9 @@ def backward_plan(
     deterministic: bool = True,
     heads: int = 1,
 ) -> BackwardPlan:
-    """For heads of so many elements (padded) of ``itemsize`` bytes, and values of theirs; ``fetched``: the copy engine
-    reads all arrays; ``plain``: nothing becomes of scores, and there is no window; ``crowded``: more becomes of them
-    than leaves registers alone; ``deterministic``: two runs give the same bits; ``heads``: of queries, of all
+    """For heads of ``size`` elements (padded) of ``itemsize`` bytes, and their values; ``fetched``: the copy engine
+    reads all arrays; ``plain``: no terms are applied to scores, and there is no window; ``crowded``: terms take more
+    than the spare registers; ``deterministic``: two runs give the same bits; ``heads``: heads of queries, over all
     batches."""
     side = max(sizes)
 
@@ -94,8 +95,9 @@ def backward_plan(
     m, n = block(q_tokens), block(k_tokens)
     if not machine.gpu:
         return BackwardPlan(m, n, m, n)
-    # Programs of causal heads differ in length, the longest first: of few heads, one processor would get longer ones in
-    # each turn. What many walk leaves the L2, which of long sequences costs little: programs share it while they last.
+    # Programs of causal heads differ in length, the longest first: with few heads, one processor would get longer ones
+    # in each round. What many heads walk leaves the L2, which costs little for long sequences: programs share it while
+    # they run.
     tokens = max(q_tokens, k_tokens, 128)
     even = min(16 * machine.processors * 128 // tokens, 48) if causal else 1
     together = max(1, machine.l2_bytes // 2 // (2 * tokens * side * itemsize), even)
@@ -104,8 +106,8 @@ def backward_plan(
     rows = max(8, 1 << (8192 // side).bit_length() - 1)
     rounds = causal and side > 64, heads, machine
     if tensor_cores and "warpgroup_mma" in capabilities and fetched and side <= 128 and q_tokens > 64:
-        # More queries a step leave no registers for sums of 64 keys by 128 elements; of 64 elements there is room, and
-        # products of few columns wait for shared memory.
+        # More queries per step leave no registers for sums of 64 keys by 128 elements; with 64 elements there is room,
+        # and products of few columns wait for shared memory.
         if plain and not deterministic and sizes == (128, 128):
             # dq's part of a step has 64 rows for each group: elements. Heads of 64 would take 128 queries, and spill.
             return _in_rounds(BackwardPlan(64, 128, 128, 64, "streams", rows=rows, together=together), *rounds)
@@ -114,10 +116,10 @@ def backward_plan(
             m, dq_n = (32, 64) if side > 64 else (64, 64)
         plan = BackwardPlan(m, 128, 128, dq_n, "streams", rows=rows, together=together, atomics=False)
         if plain and side <= 64 and not causal and min(q_tokens, k_tokens) >= 16384:
-            # Three groups hide exponentials better than two, and waste more where blocks end.
+            # Three groups hide exponentials better than two, and waste more at the ends of blocks.
             plan = dataclasses.replace(plan, m=48, n=192, consumers=3, dq_m=192, dq_n=80, dq_consumers=3)
         return _in_rounds(plan, *rounds)
-    # A thread holds its part of two sums of keys, of scores twice, and what it multiplies.
+    # A thread holds its part of two sums of keys, of scores twice, and of the operands.
     if tensor_cores and "warp_mma" in capabilities:
         m, n = 64 if side <= 64 else 32, 64 if side <= 128 else 32
         return BackwardPlan(m, n, n, m, num_warps=8, dq_warps=4 if side <= 64 else 8, rows=rows, together=together)

@@ -1,4 +1,4 @@
-"""Attention as torch differentiates it. Imported where a tensor requires a gradient, so only beside torch."""
+"""Attention as torch differentiates it. Imported only when a tensor requires a gradient, so torch is present."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from torch.autograd.function import once_differentiable
 class Form:
     """A form of attention and its backward.
 
-    factors   the arrays that both begin with, behind one another; further positional arguments of both: ``placed``
-    beside    those that get a gradient where it is asked for: backward's option is named as theirs, with a "d"
-    lost      options of the forward that the backward has no use for
-    refused   options with which there is no backward
+    factors   the leading array arguments of both; ``placed``: further positional arguments of both
+    beside    those that get a gradient on request: the backward's option has their name, prefixed with "d"
+    lost      options of the forward that the backward does not need
+    refused   options that have no backward
     """
 
     forward: Any
@@ -31,7 +31,7 @@ class Form:
     refused: tuple[str, ...] = ("out",)
 
     def differentiate(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The result for tensors of which some require a gradient."""
+        """The result for tensors, some of which require a gradient."""
         signature = self.forward.signature
         given = dict(signature.bind(*args, **kwargs).arguments)
         factors = [given.pop(name) for name in self.factors]
@@ -59,7 +59,7 @@ class Attention(torch.autograd.Function):
         ctx.mark_non_differentiable(lse)
         mask = given.get("block_mask")
         if mask is not None and not is_dispatched(mask.lists):
-            _ = mask.by_keys  # of what the mask's arguments hold now; a tracer has nothing there to read
+            _ = mask.by_keys  # from what the mask's arguments hold now; while tracing there is nothing to read
         return out, lse
 
     @staticmethod

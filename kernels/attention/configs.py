@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AttentionPlan:
-    """``m`` queries and ``n`` keys a step.
+    """``m`` queries and ``n`` keys per step.
 
-    schedule   "attention" (copies by a producer; ``consumers`` groups of four warps, each with queries of its own), or
+    schedule   "attention" (copies by a producer; ``consumers`` groups of four warps, each with its own queries), or
                "simple" (all of ``num_warps`` warps copy and multiply)
     stages     slots of the rings that keys and values arrive in
     together   heads that take turns, because a cache holds their keys and values
-    around     processors that programs go to in turn, every second round from the last to the first (0: always the
-               same way): programs come longest first, and the first processor would have the longest of each round
-    parts      of a row's sum, each thread's own until the end
+    around     processors that programs go to in turn, every second round from the last to the first (0: always in the
+               same direction): programs come longest first, and the first processor would get the longest of each round
+    parts      parts of a row's sum, private to threads until the end
     pack       heads that share keys, as rows of one tile
     """
 
@@ -44,7 +44,7 @@ class AttentionPlan:
         if not machine.gpu:
             return options()
         if self.schedule == "attention":
-            # Arrays of one storage get no schedule: then so many warps make the products where they stand.
+            # Arrays that share storage get no schedule: then this many warps compute the products unscheduled.
             return options(schedule="attention", stages=self.stages, consumers=self.consumers, num_warps=8)
         return options(num_warps=self.num_warps)
 
@@ -66,11 +66,11 @@ def prefill_plan(
     share: int = 1,
     left: int | None = None,
 ) -> AttentionPlan:
-    """For heads of so many elements (padded) of ``itemsize`` bytes, and values of theirs; ``fetched``: the copy engine
-    reads all arrays; ``side``: of a mask's blocks, which tiles divide; ``beside``: bytes of each score's bias;
-    ``group``: heads that may be rows of one tile; ``terms``: "tilt" of scores keeps a number for each key of a step in
-    registers, others ("some") need a few; ``heads``: of all batches, ``share`` of which have the same keys; ``left``:
-    how far queries see back.
+    """For heads of ``size`` elements (padded) of ``itemsize`` bytes, and their values; ``fetched``: the copy engine
+    reads all arrays; ``side``: the side of a mask's blocks, which tiles divide; ``beside``: bytes of bias per score;
+    ``group``: heads that may be rows of one tile; ``terms``: a "tilt" of scores keeps a number for each key of a step
+    in registers, others ("some") need a few; ``heads``: over all batches, ``share`` of which have the same keys;
+    ``left``: how far back queries see.
 
     Sums, scores and what is loaded for the next step stay in registers: wide heads leave room for fewer keys.
     """
@@ -81,7 +81,8 @@ def prefill_plan(
     plan = _prefill_plan(q_tokens, k_tokens, sizes, itemsize, fetched, causal, machine, even, terms)
     plan = dataclasses.replace(plan, pack=pack)
     if beside and machine.gpu:
-        # Biases go through shared memory, twice a tile of them, or have an address each; both take registers.
+        # Biases either pass through shared memory, with two tiles of them, or need an address each; both take
+        # registers.
         plan = dataclasses.replace(plan, n=min(plan.n, 128 // beside if plan.schedule == "attention" else 32))
     if side:
         plan = dataclasses.replace(plan, m=math.gcd(plan.m, side), n=math.gcd(plan.n, side))
@@ -90,7 +91,7 @@ def prefill_plan(
         plans = [plan]
         if max(sizes) <= 64 and not even:
             # Softmax takes as long as products of 64 elements: three groups hide it better than two, unless blocks of
-            # 192 queries leave too much without use. Blocks of 96 keys fit their ends; a tilt takes registers.
+            # 192 queries leave too much unused. Blocks of 96 keys match their ends; a tilt takes registers.
             sides = (80,) if terms == "tilt" else (128, 96)
             plans += [dataclasses.replace(plan, m=192, n=n, consumers=3) for n in sides]
         orders = [order(lengths, (p.m, p.n), heads, share, sum(sizes) * itemsize, machine) for p in plans]
@@ -101,8 +102,8 @@ def prefill_plan(
 
 
 def packed(q_tokens: int, group: int, machine: Machine) -> int:
-    """Heads of a group in one tile: all, where each alone would fill half of the smallest or less. On a GPU a plan has
-    to ask for it: no time was taken yet."""
+    """Heads of a group in one tile: all of them, if each alone would fill at most half of the smallest tile. On a GPU
+    only a plan can request it: it has not been timed yet."""
     return group if not machine.gpu and q_tokens <= 8 and group in (2, 4, 8, 16) else 1
 
 
@@ -117,7 +118,7 @@ def _prefill_plan(
     even: bool,
     terms: str,
 ) -> AttentionPlan:
-    """``even``: sides that are powers of two."""
+    """``even``: sides must be powers of two."""
     size = max(sizes)
     if not machine.gpu:
         block_m = 64 if q_tokens > 32 else 32 if q_tokens > 16 else 16
@@ -128,24 +129,25 @@ def _prefill_plan(
     if tensor_cores and "warpgroup_mma" in capabilities:
         if fetched and q_tokens > 64:
             if size <= 128:
-                # A tilt's registers are missing where heads are wide.
+                # A tilt's registers are missing if heads are wide.
                 keys = 112 if terms == "tilt" and size > 64 and not even else 128
                 return AttentionPlan(128, keys, "attention", parts=4)
-            # What shared memory and the registers of 128 queries hold of wide heads.
+            # The most that shared memory and the registers of 128 queries hold with wide heads.
             keys = 96 if causal else 112
             if sizes[1] > 128:
                 keys = 96 if causal and not terms else 80
             return AttentionPlan(128, 64 if even else keys, "attention", parts=4)
-        # Groups of four warps have 64 queries each; at most 64 elements leave registers for two blocks a processor.
+        # Groups of four warps have 64 queries each; with at most 64 elements, registers suffice for two blocks per
+        # processor.
         block_m, block_n = 128 if q_tokens > 64 else 64, 64 if size <= 128 else 32
         warps = block_m // 16
     elif tensor_cores and "warp_mma" in capabilities:
-        # Each warp holds what it multiplies: all queries of 16 rows, some keys at a time.
+        # Each warp holds its own operands: all queries of 16 rows, and some keys at a time.
         block_m = 128 if q_tokens > 64 and 64 < size <= 128 else 64
         block_n = 64 if size <= 64 else 32 if size <= 128 else 16
         warps = 8 if size > 128 else block_m // 16
     else:
-        # A head of 128 elements leaves 32 accumulators a thread.
+        # With heads of 128 elements, a thread has 32 accumulators.
         block_m, block_n = 64 if q_tokens > 32 else 32 if q_tokens > 16 else 16, 32 if size <= 128 else 16
         warps = max(2, block_m // 8)
     return AttentionPlan(block_m, block_n, num_warps=warps, together=together)
@@ -153,22 +155,23 @@ def _prefill_plan(
 
 def heads_together(q_tokens: int, k_tokens: int, sizes: tuple[int, int], itemsize: int, machine: Machine) -> int:
     """How many causal heads take turns. Their programs differ in length, the longest first, and processors get them in
-    order: of few heads, one processor would get longer ones each time. Keys and values of many leave the L2; of long
-    sequences, whose programs share them while they last, that costs little."""
+    order: with few heads, one processor would get longer ones each time. Keys and values of many heads leave the L2;
+    with long sequences, whose programs share them while they run, that costs little."""
     in_cache = machine.l2_bytes // 2 // (k_tokens * sum(sizes) * itemsize)
     even = 16 * machine.processors * 128 // max(q_tokens, 128)
     return max(1, in_cache, min(even, 48))
 
 
-# What a program takes beside its steps (the first one's softmax, the last one's product, results), in steps of 128
-# keys; how many operations of the products go by while a byte comes from memory; which share of that is felt.
+# What a program takes besides its steps (the first one's softmax, the last one's product, results), in steps of 128
+# keys; how many operations of the products pass while a byte comes from memory; and the share of that which is not
+# hidden.
 _BESIDE_STEPS, _OPERATIONS_A_BYTE, _FELT = 1.6, 150, 1 / 8
-# What a step of three groups takes, of two: exponentials of 192 queries beside products of heads of 64.
+# The time of a step with three groups relative to two: exponentials of 192 queries against products of heads of 64.
 _THREE_GROUPS = 1.2
 
 
 class Order(NamedTuple):
-    """``steps``: of 128 keys, that the processor with the most takes; ``together``, ``around``: see AttentionPlan."""
+    """``steps``: steps of 128 keys of the busiest processor; ``together``, ``around``: see AttentionPlan."""
 
     steps: float
     together: int
@@ -176,7 +179,7 @@ class Order(NamedTuple):
 
 
 class Lengths(NamedTuple):
-    """Queries and keys, and how many keys a query sees at most: up to its own if ``causal``, else all."""
+    """Numbers of queries and keys. A query sees at most the keys up to its own if ``causal``, otherwise all."""
 
     queries: int
     keys: int
@@ -186,12 +189,11 @@ class Lengths(NamedTuple):
 
 @functools.lru_cache(maxsize=4096)
 def order(lengths: Lengths, tile: tuple[int, int], heads: int, group: int, row_bytes: int, machine: Machine) -> Order:
-    """The best order for programs that processors get one by one, the longest first.
+    """The best order for programs that processors take one by one, the longest first.
 
-    ``row_bytes``: of a key and its value, which ``group`` of the ``heads`` (of all batches) share. A program takes as
-    long as it has steps, and the launch as long as the processor that got the most; keys and values that do not stay in
-    the L2 until the next program reads them cost their way from memory. All orders there are to choose from are
-    counted out.
+    ``row_bytes``: bytes of a key and its value, which ``group`` of the ``heads`` (over all batches) share. A program
+    takes as long as it has steps, and the launch as long as the busiest processor; keys and values that do not stay in
+    the L2 until the next program reads them cost a read from memory. All possible orders are evaluated.
     """
     import numpy as np
 
@@ -205,7 +207,7 @@ def order(lengths: Lengths, tile: tuple[int, int], heads: int, group: int, row_b
     turns = {t for t in (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, held, heads) if 1 < t <= heads} if lengths.causal else ()
     best = Order(math.inf, 1, 0)
     for together in (1, *sorted(turns)):
-        # Out of the cache, only programs that run at once read the same keys once.
+        # Outside the cache, only programs that run at the same time read the same keys once.
         walked = heads * keys / 128
         if together > held:
             walked = heads * float(steps.sum()) * min(1.0, together / processors)
@@ -240,7 +242,7 @@ def __getattr__(name: str) -> list[Case]:
 
 
 def _cases() -> list[Case]:
-    # kernel.py takes its tile sizes from here, so its functions are named only when cases are asked for.
+    # kernel.py takes its tile sizes from here, so import it only when the cases are asked for.
     import numpy as np
     from kiln.kernels.attention import decode_configs, kernel, reference
     from kiln.kernels.case import Case
@@ -264,7 +266,7 @@ def _cases() -> list[Case]:
 
 
 def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Calls that reach every form of the family's kernels, on arrays that hold nothing."""
+    """Calls that reach every form of the family's kernels, on uninitialised arrays."""
     import numpy as np
     from kiln.kernels.attention import decode_configs, flex, kernel, mods
 

@@ -1,9 +1,9 @@
 """Attention of one or a few new tokens per sequence over a KV cache, contiguous or paged, in one launch.
 
-A sequence's cache is cut into shares that run side by side; each program leaves the result of its share with its
-maximum and sum, and the last one to arrive combines them in their order: the same bits every time. Lengths live in
-memory: they change every step, and neither recompile a kernel nor freeze in a graph. The queries that share a head of
-keys are the rows of one tile.
+A sequence's cache is cut into shares that run in parallel; each program stores the result of its share with its maximum
+and sum, and the last to arrive combines them in order, so the bits are always the same. Lengths live in memory: they
+change every step, and neither recompile a kernel nor freeze in a graph. The queries that share a head of keys are the
+rows of one tile.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ LN_2: kl.constexpr = kl.constexpr(0.6931471805599453)
 # ---- views -----------------------------------------------------------------------------------------------------------
 @kiln.struct
 class Lengths:
-    """Cached tokens of each sequence, the new ones included; ``most``: what the cache can hold. ``count``: sequences,
-    where shares are cut by the lengths of all."""
+    """Cached tokens of each sequence, including the new ones; ``most``: the capacity of the cache. ``count``: the
+    number of sequences, if shares are cut by the lengths of all."""
 
     data: Any
     step: Any
@@ -39,7 +39,7 @@ class Lengths:
 
     @kiln.jit
     def of(self, batch):
-        """What memory says, and the length as far as the cache can hold it."""
+        """The length as memory has it, and clamped to the cache."""
         stated = kl.load(self.data + batch * self.step)
         return stated, kl.maximum(kl.minimum(stated, self.most), 0).to(kl.int32)
 
@@ -51,7 +51,7 @@ class Lengths:
 
     @kiln.jit
     def check(self, stated):
-        """Behind the last step: in front of the first, copies would wait until the length has come."""
+        """Called after the last step: before the first, copies would wait for the length to arrive."""
         kl.device_assert(
             (stated >= 0) & (stated <= self.most), "decode_attention: a length beyond max_length or the cache"
         )
@@ -59,8 +59,8 @@ class Lengths:
 
 @kiln.struct
 class Pages:
-    """Which page holds which tokens: SIZE tokens each, page ``table[batch, token // SIZE]``. WHOLE: no step of
-    tokens, from a multiple of its length on, is in several."""
+    """Which page holds which tokens: pages of SIZE tokens, page ``table[batch, token // SIZE]``. WHOLE: a step that
+    begins at a multiple of its length never spans several pages."""
 
     table: Any
     batch: Any
@@ -75,14 +75,14 @@ class Pages:
 
     @kiln.jit
     def of(self, batch, token, mask):
-        """The pages of tokens, and where these stand in them."""
+        """The pages of tokens, and the tokens' places in them."""
         return self.entry(batch, token, mask).to(kl.int64), token % self.SIZE
 
 
 @kiln.struct
 class Parts:
-    """Where shares of one sequence meet: their results and, beside them, maximum and sum of each row; how many have
-    arrived. Counters are zero between launches."""
+    """Where the shares of one sequence meet: their results, the maximum and sum of each row, and how many have arrived.
+    Counters are zero between launches."""
 
     sums: Any
     statistics: Any
@@ -92,8 +92,8 @@ class Parts:
 # ---- parts of the kernel ---------------------------------------------------------------------------------------------
 @kiln.jit
 def share_of(part, begin, end, side, PLAN: kl.constexpr):
-    """The tokens of one share of ``begin`` … ``end``, and how many shares there are (1 of nothing). ``side``: how many
-    tokens each has, if that is known. In turns: from the first to the end, a step of every ``splits``."""
+    """The tokens of one share of ``begin`` … ``end``, and how many shares there are (1 if there are no tokens).
+    ``side``: tokens per share, if known. In turns: from the first token to the end, one step of every ``splits``."""
     if side is not None:
         first = begin + part * side
         return first, kl.minimum(first + side, end), kl.maximum(kl.cdiv(end - begin, side), 1)
@@ -108,9 +108,9 @@ def share_of(part, begin, end, side, PLAN: kl.constexpr):
 
 @kiln.struct
 class Work:
-    """What a program does: one of the shares of a sequence's tokens for a tile of rows. ``slot`` counts tiles;
-    ``place``: where the first share of the tile is handed in; ``stated``:
-    the length as memory has it; ``side``: tokens of a share (None: by the length)."""
+    """What a program does: one share of a sequence's tokens, for a tile of rows. ``slot`` counts tiles; ``place``:
+    where the tile's first share is handed in; ``stated``: the length as memory has it; ``side``: tokens per share
+    (None: by the length)."""
 
     slot: Any
     batch: Any
@@ -129,7 +129,8 @@ def work_of(lengths: Lengths, heads, PLAN: kl.constexpr):
     head, batch = slot // PLAN.blocks % heads, slot // PLAN.blocks // heads
     if PLAN.sequences == 0:
         return Work(slot, batch, head, slot % PLAN.blocks, part, slot * PLAN.splits, *lengths.of(batch), None)
-    # Every program finds by the lengths of all which share it has: all are as long, but the last of each sequence.
+    # Every program computes its share from the lengths of all: shares are equally long, except the last of each
+    # sequence.
     number = kl.arange(0, PLAN.sequences)
     there = number < lengths.count
     each = kl.load(lengths.data + number * lengths.step, mask=there, other=0)
@@ -137,7 +138,7 @@ def work_of(lengths: Lengths, heads, PLAN: kl.constexpr):
     side = kl.cdiv(kl.sum(kl.cdiv(length, PLAN.tokens)), PLAN.splits) * PLAN.tokens
     side = kl.maximum(side, kl.cdiv(PLAN.least, PLAN.tokens) * PLAN.tokens)
     ends = kl.cumsum(kl.where(there, kl.maximum(kl.cdiv(length, side), 1), 0))
-    # A program more than there are shares has one that the last sequence lacks.
+    # An extra program, beyond the number of shares, gets an empty one of the last sequence.
     behind = (number < lengths.count - 1) & (ends <= part)
     before, batch = kl.max(kl.where(behind, ends, 0)), kl.sum(behind.to(kl.int32))
     place = slot * kl.num_programs(1) + before
@@ -147,13 +148,13 @@ def work_of(lengths: Lengths, heads, PLAN: kl.constexpr):
 
 @kiln.jit
 def walk_of(first, last, PLAN: kl.constexpr):
-    """What counts the steps of a share, by PLAN.pace: in turns the steps, else their first tokens."""
+    """The range that a share's loop counts over, by PLAN.pace: steps if in turns, otherwise their first tokens."""
     return (0, kl.cdiv(last - first, PLAN.stride)) if PLAN.in_turns else (first, last)
 
 
 @kiln.struct
 class Rows:
-    """Rows from ``first`` on of those that share a head of keys: the heads of its group, query after query."""
+    """The rows from ``first`` on that share a head of keys: the heads of its group, query after query."""
 
     batch: Any
     head: Any
@@ -166,7 +167,7 @@ class Rows:
 
     @kiln.jit
     def places(self, PLAN: kl.constexpr):
-        """The numbers where scores have rows."""
+        """The row numbers, along the axis where scores have rows."""
         number = self.numbers(PLAN.rows)
         return number.T if PLAN.in_columns else number
 
@@ -188,7 +189,7 @@ class Rows:
 
     @kiln.jit
     def store(self, y: Heads, lse, size, top, total, result):
-        """Writes results, and the natural logarithms of what their weights add up to."""
+        """Writes results and log-sum-exp (natural logarithms)."""
         row, column = self.numbers(result.shape[0]), kl.arange(0, self.PLAN.side)[None, :]
         value = (result / kl.where(total == 0.0, 1.0, total)).to(y.data.dtype.element_ty)
         kl.store(self.of(y, row) + column * y.step, value, mask=self.are_there(row) & (column < size))
@@ -201,12 +202,13 @@ class Rows:
 
 @kiln.jit
 def cached(x: Heads, batch, head, start, last, pages, place, inside, PLAN: kl.constexpr):
-    """A step's heads of cached tokens, zero from ``last`` on; ``place``: where their pages are, if they are in any."""
+    """A step's heads of cached tokens, zero from ``last`` on; ``place``: where their pages are, if the cache is
+    paged."""
     row, column = kl.arange(0, PLAN.tokens), kl.arange(0, PLAN.side)[None, :]
     mask = (start + row < last)[:, None] if inside is None else (start + row < last)[:, None] & inside
     data = x.data + head.to(kl.int64) * x.head
     if pages is None:
-        # What changes from step to step is one address.
+        # Only one address changes from step to step.
         data += batch.to(kl.int64) * x.batch + start.to(kl.int64) * x.token
         return read(data + row[:, None] * x.token + column * x.step, mask)
     if pages.WHOLE:
@@ -221,7 +223,7 @@ def cached(x: Heads, batch, head, start, last, pages, place, inside, PLAN: kl.co
 
 @kiln.jit
 def pages_of(pages, batch, start, end, PLAN: kl.constexpr):
-    """Which pages a step's tokens are in, if in any; of tokens from ``end`` on whichever."""
+    """The pages of a step's tokens, if the cache is paged; arbitrary for tokens from ``end`` on."""
     if pages is None:
         return None
     if pages.WHOLE:
@@ -241,7 +243,7 @@ def places_of(page, x: Heads):
 
 @kiln.jit
 def in_lanes(x, PLAN: kl.constexpr):
-    """Rows in equal parts, one for each lane."""
+    """Splits rows into equal parts, one for each lane."""
     return x if PLAN.lanes == 1 and not PLAN.in_columns else x.reshape(PLAN.lanes, x.shape[0] // PLAN.lanes, x.shape[1])
 
 
@@ -268,7 +270,7 @@ def is_seen(start, own, last, window, PLAN: kl.constexpr):
 
 @kiln.jit
 def nothing(PLAN: kl.constexpr):
-    """Maximum, sum and result of rows so far: of no token."""
+    """Initial maximum, sum and result of rows: of no token."""
     if PLAN.in_columns:
         top = kl.full((PLAN.lanes, 1, PLAN.rows), -float("inf"), kl.float32)
         total = kl.zeros((PLAN.lanes, 8, PLAN.rows), kl.float32)
@@ -280,7 +282,7 @@ def nothing(PLAN: kl.constexpr):
 
 @kiln.jit
 def sums_of(weight, PLAN: kl.constexpr):
-    """Sums of a step's weights; in columns over every eighth token, which is a thread's own."""
+    """Sums of a step's weights; in columns, only over every eighth token, which stays within a thread."""
     if PLAN.in_columns:
         return kl.sum(weight.reshape(PLAN.lanes, weight.shape[1] // 8, 8, PLAN.rows), axis=1)
     return kl.sum(weight, axis=-1, keep_dims=True)
@@ -301,14 +303,14 @@ def upper(x):
 
 @kiln.jit
 def merged(top, total, result, PLAN: kl.constexpr):
-    """One maximum, sum and result of those of all lanes; of eight rows, where there are no more."""
+    """Merges the maxima, sums and results of all lanes; only eight rows, if there are no more."""
     if PLAN.rows == 16 and PLAN.members <= 8 and PLAN.bits != 4:
         top, total, result = upper(top), upper(total), upper(result)
     ROWS: kl.constexpr = result.shape[1]
     best = kl.max(top, axis=0)
     share = exp2_flushed(top - finite(best)[None])
-    # A warp holds eight rows of eight columns, a thread pairs of these: in an order in which a warp's numbers lie side
-    # by side in the shared memory where warps meet.
+    # A warp holds eight rows of eight columns, a thread pairs of these: in an order in which a warp's numbers are
+    # adjacent in the shared memory through which warps exchange them.
     result = kl.permute((result * share).reshape(PLAN.lanes, ROWS, PLAN.side // 8, 4, 2), 0, 2, 4, 1, 3)
     result = kl.permute(kl.sum(result, axis=0), 2, 0, 3, 1).reshape(ROWS, PLAN.side)
     return best, kl.sum(total * share, axis=0), result
@@ -316,7 +318,7 @@ def merged(top, total, result, PLAN: kl.constexpr):
 
 @kiln.jit
 def merged_columns(top, total, result, PLAN: kl.constexpr):
-    """The same of columns: as rows."""
+    """`merged` for queries as columns; returns rows."""
     best = kl.max(top, axis=0)
     share = exp2_flushed(top - finite(best)[None])
     total = kl.sum(kl.sum(total, axis=1, keep_dims=True) * share, axis=0)
@@ -327,7 +329,8 @@ def merged_columns(top, total, result, PLAN: kl.constexpr):
 
 @kiln.jit
 def hand_in(parts: Parts, work: Work, count, top, total, result, PLAN: kl.constexpr):
-    """Hands in one of ``count`` shares; whether it was the last. Nobody waits: each share is written, then counted."""
+    """Hands in one of ``count`` shares; returns whether it was the last. No program waits: each share is written, then
+    counted."""
     row, column = kl.arange(0, result.shape[0])[:, None], kl.arange(0, PLAN.side)[None, :]
     place = (work.place + work.part) * PLAN.members + row
     kl.store(parts.sums + place.to(kl.int64) * PLAN.side + column, result, mask=row < PLAN.members)
@@ -341,7 +344,7 @@ def hand_in(parts: Parts, work: Work, count, top, total, result, PLAN: kl.conste
 
 @kiln.jit
 def handed_in(parts: Parts, work: Work, count, PLAN: kl.constexpr):
-    """The shares of a sequence, added in their order, ``PLAN.merged`` at a time."""
+    """The shares of a sequence, added in order, ``PLAN.merged`` at a time."""
     top = kl.full((PLAN.members, 1), -float("inf"), kl.float32)
     total = kl.zeros((PLAN.members, 1), kl.float32)
     result = kl.zeros((PLAN.members, PLAN.side), kl.float32)
@@ -363,7 +366,7 @@ def handed_in(parts: Parts, work: Work, count, PLAN: kl.constexpr):
 
 @kiln.jit
 def deliver(rows: Rows, y: Heads, lse, size, parts: Parts, work: Work, count, top, total, result, PLAN: kl.constexpr):
-    """Stores the result of one share of ``count``: where there are others, the last to hand in its own adds all."""
+    """Stores the result of one share of ``count``; if there are others, the last to be handed in adds all."""
     if PLAN.splits == 1 and PLAN.sequences == 0:
         rows.store(y, lse, size, top, total, result)
     elif work.part < count:
@@ -410,7 +413,7 @@ def decode_kernel(
     own = length - PLAN.queries + rows.places(PLAN) // PLAN.group
     top, total, result = nothing(PLAN)
     foremost, end = walk_of(first, last, PLAN)
-    # Of pages the numbers are read two steps ahead, and made places a step ahead: what a step waits for is its copies.
+    # Page numbers are read two steps ahead and turned into places one step ahead: a step waits only for its copies.
     place, coming = None, None
     if PLAN.ahead:
         place = places_of(pages_of(pages, batch, first, lengths.most, PLAN), k)
@@ -464,7 +467,7 @@ def queries_view(q: Any) -> Heads:
 
 
 def parts_of(tiles: int, batch: int, plan: DecodePlan, like: Any) -> Parts:
-    """Memory for the shares of so many tiles."""
+    """Memory for the shares of ``tiles`` tiles."""
     shares = plan.shares(tiles, batch)
     if shares == tiles:
         return Parts(None, None, None)
@@ -474,7 +477,7 @@ def parts_of(tiles: int, batch: int, plan: DecodePlan, like: Any) -> Parts:
 
 
 def check_cache(q: Any, k: Any, v: Any, lengths: Any, block_table: Any) -> None:
-    """Refuses arrays that are no cache for these queries."""
+    """Refuses arrays that cannot be a cache for these queries."""
     batch, heads, size = q.shape[0], q.shape[-2], q.shape[-1]
     if tuple(v.shape) != tuple(k.shape) or k.shape[3] != size:
         raise ArgumentError(
@@ -537,12 +540,12 @@ def decode_attention(
 
     Contiguous: ``k``, ``v`` are (batch, tokens, kv_heads, size). Paged: (pages, page_size, kv_heads, size) and
     ``block_table`` (batch, pages per sequence) says which page holds which tokens. ``max_length`` bounds every length
-    (default: what the cache or table can hold); a longer one stops the kernel. With ``q`` (batch, queries, heads, size)
-    the last tokens of the cache are the queries' own: query i sees the first length - queries + i + 1. ``window``: only
-    the last so many of those. A query that sees nothing gives zeros and a log-sum-exp of -inf; log-sum-exp is float32
-    (batch, heads) or (batch, heads, queries). ``uneven``: shares are as long as one another whatever the lengths, which
-    every program reads: for batches of few long and many short sequences. ``plan`` stands in the place of the one
-    chosen from the shape.
+    (default: the capacity of the cache or table); a longer one stops the kernel. With ``q`` (batch, queries, heads,
+    size) the last tokens of the cache are the queries' own: query i sees the first length - queries + i + 1.
+    ``window``: each query sees only the last ``window`` of those. A query that sees nothing gives zeros and a
+    log-sum-exp of -inf; log-sum-exp is float32 (batch, heads) or (batch, heads, queries). ``uneven``: all shares are
+    equally long, computed from all lengths, which every program reads; for batches of few long and many short
+    sequences. ``plan`` replaces the one chosen from the shape.
     """
     batch, heads, size = q.shape[0], q.shape[-2], q.shape[-1]
     queries = q.shape[1] if q.ndim == 4 else 1

@@ -13,32 +13,35 @@ from kiln.kernels.operator import tile_side
 if TYPE_CHECKING:
     from kiln.kernels.case import Case
 
-# Bytes of a multiprocessor's shared memory that rings may take.
+# Bytes of shared memory per multiprocessor that rings may take.
 SHARED = 200 << 10
-# Fewer cached tokens than this are not worth a program of their own: handing in takes longer than reading them.
+# Fewer cached tokens than this do not deserve their own program: handing in takes longer than reading them.
 LEAST_SPLIT = 64
-# Tokens of a share that takes longer than to hand it in.
+# Tokens of a share that takes longer than handing it in.
 LONG_SHARE = 512
 
 
 @dataclass(frozen=True)
 class DecodePlan:
-    """A launch of decode: ``rows`` (queries times the heads of a group, padded) against ``tokens`` of the cache a step.
-    Eight rows are columns of the products.
+    """A launch of decode: ``rows`` (queries times the heads of a group, padded) against ``tokens`` of the cache per
+    step. Eight rows are columns of the products.
 
-    lanes      parts of a step's tokens, each with a running maximum and sum of its own: one for each warp, so that no
-               warp waits for another before the end
+    lanes      parts of a step's tokens, each with its own running maximum and sum: one per warp, so that no warp waits
+               for
+               another before the end
     side       elements of a head, padded
     group      heads of queries that share a head of keys; ``queries`` of each sequence
-    splits     programs that share a sequence, at most; no share is shorter than ``least`` tokens
+    splits     most programs that share a sequence; no share is shorter than ``least`` tokens
     stages     slots of the ring that keys and values arrive in, where tensor cores multiply
-    merged     parts that the last program asks for at once
-    bits       of an element of the cache (16: or more)
-    in_turns   programs that share a sequence take its steps in turns; else a run of steps each
-    sequences  of the batch, or few more, where shares are as long as one another: ``splits`` for each head, and at most
+    merged     parts that the last program loads at once
+    bits       bits of an element of the cache (16: or more)
+    in_turns   programs that share a sequence take its steps in turns; otherwise a run of steps each
+    sequences  sequences of the batch, or slightly more, if shares are equally long: ``splits`` for each head, and at
+               most
                one more for each sequence (0: each sequence has ``splits``)
-    ahead      pages of a step are looked up two steps before, once for keys and values, whose strides are the same
-    registers  of a thread at most (0: the assembler's choice, which may spill for more programs than memory holds)
+    ahead      pages of a step are looked up two steps ahead, once for keys and values, whose strides are the same
+    registers  most registers per thread (0: the assembler's choice, which may spill for more programs than memory
+               needs)
     """
 
     rows: int
@@ -61,17 +64,17 @@ class DecodePlan:
 
     @property
     def blocks(self) -> int:
-        """Tiles of rows."""
+        """The number of tiles of rows."""
         return -(-self.group * self.queries // self.rows)
 
     @property
     def in_columns(self) -> bool:
-        """Queries are columns of the products, of which tensor cores take eight; of rows they take sixteen."""
+        """Whether queries are columns of the products: tensor cores take eight columns but sixteen rows."""
         return self.rows == 8
 
     @property
     def axis(self) -> int:
-        """The tokens' dimension of scores."""
+        """The dimension of scores that counts tokens."""
         return 1 if self.in_columns else -1
 
     @property
@@ -90,22 +93,22 @@ class DecodePlan:
         return batch * k_heads * self.blocks, self.splits
 
     def shares(self, tiles: int, batch: int) -> int:
-        """That are handed in at most, of so many tiles of a batch."""
+        """The most shares handed in for ``tiles`` tiles of a batch."""
         return tiles // batch * (self.splits + batch) if self.sequences else tiles * self.splits
 
     def evened(self, batch: int, k_heads: int, machine: Machine) -> DecodePlan:
-        """With shares as long as one another: two for each processor, so that a long one begun late costs half."""
+        """With equally long shares: two for each processor, so that one begun late costs half as much."""
         splits = max(1, 2 * (machine.processors if machine.gpu else 4) // (k_heads * self.blocks))
         return replace(self, sequences=1 << max(0, batch - 1).bit_length(), splits=splits, in_turns=False)
 
     @property
     def members(self) -> int:
-        """Rows of a tile that there are, and few more."""
+        """The rows of a tile in use, slightly rounded up."""
         return min(self.rows, tile_side(self.group * self.queries, 1))
 
     @property
     def whole(self) -> bool:
-        """Heads fill the tiles."""
+        """Whether heads fill the tiles."""
         return self.size == self.side
 
     def options(self, machine: Machine) -> dict[str, Any]:
@@ -119,7 +122,7 @@ class DecodePlan:
         return options(**chosen)
 
 
-# Rows of one tile at most, and elements of a result that a warp holds: 64 registers a thread.
+# Most rows of one tile, and elements of a result that a warp holds: 64 registers per thread.
 MOST_ROWS = 64
 WARP_ELEMENTS = 2048
 WARPS = 4
@@ -143,22 +146,22 @@ def decode_plan(
     if not machine.gpu or itemsize > 2:
         return _without_tensor_cores(batch * k_heads, group, queries, size, length, machine, splits)
     tile = min(tile_side(rows), MOST_ROWS)
-    # A lane for each warp where a warp's registers hold the result of one.
+    # One lane per warp, if a warp's registers hold the result of one.
     fitting = max(1, WARPS * WARP_ELEMENTS // (tile * side))
     lanes = min(WARPS, 1 << fitting.bit_length() - 1)
     tokens = 16 * WARPS if side <= 128 else 8 * WARPS
     slot = 2 * tokens * side * itemsize
     stages = max(2, min(4, SHARED // 2 // slot))
-    # One program a multiprocessor: its ring keeps memory busy, and more shares cost more to hand in. Of pages two,
-    # where shares are long: addresses take longer to come, and each hides the other's.
+    # One program per multiprocessor: its ring keeps memory busy, and more shares cost more to hand in. With pages two,
+    # if shares are long: addresses take longer to arrive, and each program hides the other's wait.
     tiles = batch * k_heads * -(-rows // tile)
     most = max(1, -(-length // LEAST_SPLIT))
     workers = machine.processors
     if paged and tiles * length >= 2 * workers * LONG_SHARE:
         workers *= 2
     shares = max(1, min(splits or even_splits(tiles, workers), most if splits is None else splits))
-    # Steps in turns were never slower in eight rows, and up to 3 % faster: programs side by side read one run of
-    # memory. Pages that are looked up ahead cost a program that has few steps more than they save.
+    # Steps in turns were never slower in eight rows, and up to 3 % faster: concurrent programs read one run of memory.
+    # Looking pages up ahead costs a program with few steps more than it saves.
     shared = shares > 1
     plan = DecodePlan(tile, tokens, size, side, group, queries, lanes, shares, LEAST_SPLIT, stages, WARPS)
     plan = replace(plan, in_turns=shared, ahead=paged and shared)
@@ -166,12 +169,12 @@ def decode_plan(
 
 
 def merged_at_once(plan: DecodePlan) -> int:
-    """Parts that the registers of a program hold."""
+    """The number of parts that a program's registers hold."""
     return 1 << max(0, (plan.num_warps * WARP_ELEMENTS // (plan.members * plan.side)).bit_length() - 1)
 
 
 def even_splits(tiles: int, workers: int) -> int:
-    """The fewest shares of a tile's cache with which programs fill whole waves of workers to nine tenths."""
+    """The fewest shares per tile with which programs fill whole waves of workers to at least nine tenths."""
     most = max(1, workers // tiles)
     if tiles < workers:
         return most
@@ -181,7 +184,7 @@ def even_splits(tiles: int, workers: int) -> int:
 def _without_tensor_cores(
     tiles: int, group: int, queries: int, size: int, length: int, machine: Machine, splits: int | None
 ) -> DecodePlan:
-    """Products of multiply-adds: tiles as small as what there is."""
+    """Products by multiply-adds: tiles as small as the problem."""
     tokens, least = (32, 256) if machine.gpu else (64, 256)
     shares = max(1, min(-(-256 // max(tiles, 1)), length // least)) if splits is None else max(1, splits)
     rows = min(tile_side(group * queries, 1), 16)
@@ -217,7 +220,7 @@ def cases() -> list[Case]:
 
 
 def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Calls that reach every form of the kernels, on arrays that hold nothing."""
+    """Calls that reach every form of the kernels, on uninitialised arrays."""
     import numpy as np
     from kiln.kernels.attention import decode, quantized
     from kiln.kernels.attention.append import append, append_quantized

@@ -1,4 +1,4 @@
-"""Attention whose scores and masks are functions of the caller's, as torch's flex_attention has them.
+"""Attention whose scores and masks are the caller's functions, as in torch's flex_attention.
 
     @kiln.jit
     def near(batch, head, q, kv):
@@ -12,7 +12,7 @@
     y = flex_attention(q, k, v, score_mod=falling, block_mask=mask)
 
 Functions work on tiles: ``q`` is a column of indices, ``kv`` a row. Blocks that a mask excludes are neither loaded nor
-multiplied; those that it includes wholly have no mask.
+multiplied; blocks that it includes wholly have no mask.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def block_mask_kernel(
     SIDE: kl.constexpr,
     TURNED: kl.constexpr,
 ):
-    """Of one block of queries: which blocks of keys all of them see, and behind those which some see. TURNED: of one
-    block of keys, which blocks of queries."""
+    """For one block of queries: first the blocks of keys that all of them see, then those that some see. TURNED: for
+    one block of keys, blocks of queries."""
     number = kl.program_id(0)
     rows = kl.cdiv(keys if TURNED else queries, ROWS)
     own = (number % rows * ROWS + kl.arange(0, ROWS))[:, None]
@@ -81,12 +81,12 @@ def block_mask_kernel(
         other = (column * SIDE + kl.arange(0, SIDE))[None, :]
         row, key = (other, own) if TURNED else (own, other)
         seen = MASK_MOD(batch, head, kl.minimum(row, queries - 1), kl.minimum(key, keys - 1), *args)
-        # Of integers & would take the lowest bit.
+        # On integers & would take the lowest bit.
         kl.static_assert(
             kl.to_tensor(seen).dtype == kl.int1,
             "expected mask_mod to return booleans, such as q >= kv (because it says which keys are seen)",
         )
-        # Keys that there are not are not seen; queries that there are not see as the others do.
+        # Keys that do not exist are not seen; queries that do not exist see what the others see.
         shown = (seen & (key < keys)) | (row < 0)
         kl.store(lists + column, 0)
         kl.store(lists + columns + column, 0)
@@ -101,8 +101,9 @@ def block_mask_kernel(
 
 @dataclass(frozen=True)
 class BlockMask:
-    """What ``create_block_mask`` found. ``shape``: (batch, heads, queries, keys), 1 for all batches or heads alike;
-    ``block``: queries and keys of a block. Numbers and indices are as in torch's BlockMask."""
+    """The result of ``create_block_mask``. ``shape``: (batch, heads, queries, keys), 1 where all batches or heads are
+    alike;
+    ``block``: queries and keys per block. Numbers and indices are as in torch's BlockMask."""
 
     functions: tuple[Any]
     """``mask_mod`` alone: an attribute that has ``__get__``, as jit functions do, torch takes for a descriptor."""
@@ -127,7 +128,7 @@ class BlockMask:
         return self.lists[:, :, :, 1]
 
     def sparsity(self) -> float:
-        """The share of blocks that are left out, in percent."""
+        """The percentage of blocks that are skipped."""
         shown = float(self.full_kv_num_blocks.sum() + self.kv_num_blocks.sum())
         return 100.0 * (1.0 - shown / math.prod(self.lists.shape[:3]) / self.lists.shape[4])
 
@@ -137,7 +138,7 @@ class BlockMask:
 
     @functools.cached_property
     def by_keys(self) -> Visible:
-        """The same by blocks of keys: which blocks of queries see them, found when they are first asked for."""
+        """The same mask by blocks of keys: which blocks of queries see them. Computed on first use."""
         block = self.block[1], self.block[0]
         lists = block_lists(self.mask_mod, self.args, self.shape, block, self.lists, turned=True)
         return Visible(args=self.args, blocks=_lists_of(lists, block), MOD=self.mask_mod)
@@ -158,8 +159,8 @@ def block_lists(
     like: Any,
     turned: bool = False,
 ) -> tuple[Any, Any, Any]:
-    """Of each block of queries, how many blocks of keys are seen whole and in part, and which; ``turned``: of each
-    block of keys, which of queries. ``block``: tokens of the one, and of the other."""
+    """For each block of queries, how many blocks of keys are seen wholly and in part, and which; ``turned``: for each
+    block of keys, blocks of queries. ``block``: tokens of a block of the former and of the latter."""
     sides = shape[:1:-1] if turned else shape[2:]
     rows, columns = (kiln.cdiv(tokens, side) for tokens, side in zip(sides, block, strict=True))
     whole, partial = (empty(Spec((*shape[:2], rows), "int32"), like) for _ in range(2))
@@ -211,11 +212,11 @@ def create_block_mask(
     *,
     args: tuple[Any, ...] = (),
 ) -> BlockMask:
-    """Which blocks of keys each block of queries sees, of ``mask_mod(batch, head, q, kv, *args)``, by a kernel.
+    """Finds, with a kernel, which blocks of keys each block of queries sees by ``mask_mod(batch, head, q, kv, *args)``.
 
-    ``B``, ``H``: None where the mask is the same for all. ``args``: arrays and numbers that the function is given
-    besides, such as the number of each token's document. ``device``: torch's, for tensors there; else the results are
-    where the first array of ``args`` is, or numpy's.
+    ``B``, ``H``: None where the mask is the same for all. ``args``: further arrays and numbers for the function, such
+    as the document number of each token. ``device``: torch's, for tensors there; otherwise the results are on the
+    device of the first array of ``args``, or numpy arrays.
 
     Shapes and types; others are refused::
 
@@ -249,7 +250,7 @@ def _is_side(side: Any) -> bool:
 
 
 def _like(device: Any, args: tuple[Any, ...]) -> Any:
-    """An array of the library and on the device that results shall be of."""
+    """An array of the library and on the device that results should have."""
     if device is not None:
         import torch
 
@@ -291,16 +292,16 @@ def flex_attention(
     plan: AttentionPlan | None = None,
     out: Any = None,
 ) -> Any:
-    """Attention of (batch, heads, tokens, size) arrays, of scores that ``score_mod`` makes of q kᵀ · scale.
+    """Attention of (batch, heads, tokens, size) arrays, with scores that ``score_mod`` computes from q kᵀ · scale.
 
     ``score_mod(score, batch, head, q, kv, *args)`` is a jit function over tiles: ``q`` is a column of indices, ``kv`` a
-    row; with ``args``, those beyond the last token are the last one's. ``block_mask``, of ``create_block_mask``, says
-    which keys queries see; its blocks that are not seen are skipped. ``enable_gqa``: keys may have fewer heads.
-    Log-sum-exp is float32 (of float64: float64) of shape (batch, heads, queries).
+    row; with ``args``, indices beyond the last token are clamped to it. ``block_mask``, from ``create_block_mask``,
+    says which keys queries see; blocks that no query sees are skipped. ``enable_gqa``: keys may have fewer heads.
+    Log-sum-exp is float32 (for float64 arrays: float64) of shape (batch, heads, queries).
 
-    torch differentiates it by query, key and value, through ``score_mod`` too, whose derivative by the score is taken
-    op by op (`kiln.frontend.derivative` says of what); ``args`` get no gradient. ``deterministic``: of gradients, two
-    runs give the same bits.
+    torch differentiates it by query, key and value, also through ``score_mod``, whose derivative by the score is taken
+    op by op (`kiln.frontend.derivative` lists the ops); ``args`` get no gradient. ``deterministic``: two runs give the
+    same bits of gradients.
     """
     terms, side = _checked(query, key, value, score_mod, block_mask, enable_gqa, args)
     visible = None if block_mask is None else block_mask.visible()
@@ -341,11 +342,11 @@ def flex_attention_backward(
     deterministic: bool = True,
     plan: BackwardPlan | None = None,
 ) -> tuple[Any, Any, Any]:
-    """Gradients ``(dquery, dkey, dvalue)`` of ``flex_attention`` for ``dout``, that of its result.
+    """Gradients ``(dquery, dkey, dvalue)`` of ``flex_attention``, given the gradient ``dout`` of its result.
 
-    ``out`` and ``lse`` are what ``flex_attention(…, return_lse=True)`` gave, the others what it was given. The
-    derivative of ``score_mod`` by the score is taken op by op; functions see tiles whose rows are queries or keys,
-    ``q`` and ``kv`` being a column and a row, or a row and a column. Blocks that the mask excludes are skipped.
+    ``out`` and ``lse`` are the results of ``flex_attention(…, return_lse=True)``, the other arguments those it was
+    given. The derivative of ``score_mod`` by the score is taken op by op; functions see tiles whose rows are queries or
+    keys, so ``q`` and ``kv`` are a column and a row, or a row and a column. Blocks that the mask excludes are skipped.
     """
     terms, side = _checked(query, key, value, score_mod, block_mask, enable_gqa, args)
     check_results(query, value, out, dout, lse, tuple(query.shape[:3]))
@@ -362,7 +363,7 @@ def flex_attention_backward(
 def _checked(
     query: Any, key: Any, value: Any, score_mod: Any, block_mask: Any, enable_gqa: bool, args: tuple[Any, ...]
 ) -> tuple[Terms | None, int]:
-    """What scores go through, and the side of the mask's blocks (0: there is no mask)."""
+    """The terms of the scores, and the side of the mask's blocks (0: there is no mask)."""
     batch, heads, queries, _ = query.shape
     if key.shape[0] != batch:
         raise ArgumentError("key", f"expected {batch} sequences (because query has them), got shape {tuple(key.shape)}")

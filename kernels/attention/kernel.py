@@ -1,7 +1,7 @@
 """Flash attention, forward: scores never reach memory; a block of queries walks the keys with a running maximum.
 
-Exponentials are powers of two: the scale carries log2(e). How blocks arrive and how products and softmax overlap is the
-schedule's; what becomes of scores, and which keys are seen, `scores.py` says.
+Exponentials are powers of two: the scale carries log2(e). The schedule decides how blocks arrive and how products and
+softmax overlap; `scores.py` says which terms apply to scores and which keys are seen.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ SLACK: kl.constexpr = kl.constexpr(8.0)  # weights may be up to 2^SLACK
 # ---- the kernel ------------------------------------------------------------------------------------------------------
 @kiln.struct
 class Turns:
-    """So many heads, whose keys and values a cache holds, take turns ``together``. Of ``around`` programs in a row,
-    which go to as many processors, every second row is turned around (None: none is)."""
+    """``together`` heads, whose keys and values fit a cache, take turns. Programs go to ``around`` processors per
+    round, and every second round is reversed (None: none is)."""
 
     together: Any
     around: Any = None
@@ -51,16 +51,16 @@ class Turns:
         if self.around is None:
             return number
         row = number // self.around
-        # The last row may have fewer.
+        # The last round may be shorter.
         end = kl.minimum((row + 1) * self.around, count)
         return kl.where(row % 2 == 1, row * self.around + end - 1 - number, number)
 
 
 @kiln.struct
 class Form:
-    """M queries and N keys a step; heads of SIZE elements, values of V_SIZE; sums of rows in PARTS. LAST_FIRST: the
-    last queries come first, having the most keys. SCALED: scores are scaled by themselves, not with the exponent.
-    PACK: rows are queries of so many heads, which share keys, those of the first in front."""
+    """M queries and N keys per step; heads of SIZE elements, values of V_SIZE; sums of rows in PARTS. LAST_FIRST: the
+    last queries come first, since they have the most keys. SCALED: scores are scaled separately, not in the exponent.
+    PACK: rows are queries of PACK heads that share keys, the first head's rows first."""
 
     M: kl.constexpr
     N: kl.constexpr
@@ -73,8 +73,8 @@ class Form:
 
     @kiln.jit
     def place(self, blocks, heads, turns):
-        """Which head of all batches and which block of its queries the program is for. ``turns``: None where head comes
-        after head."""
+        """The program's head, counted over all batches, and its block of queries. ``turns``: None if heads follow one
+        another."""
         if turns is None:
             number, block = kl.program_id(0) // blocks, kl.program_id(0) % blocks
             return number, blocks - 1 - block if self.LAST_FIRST else block
@@ -96,7 +96,7 @@ class Form:
 
     @kiln.jit
     def start(self, sink, INSIDE: kl.constexpr):
-        """The maximum and the sum of rows so far: of nothing, or of a sink's logit."""
+        """The initial maximum and sum of rows: of nothing, or of a sink's logit."""
         if sink is None:
             return kl.full((self.M,), -float("inf"), INSIDE), kl.zeros((self.M, self.PARTS), INSIDE)
         first = kl.where(kl.arange(0, self.PARTS)[None, :] == 0, 1.0, 0.0)
@@ -105,9 +105,9 @@ class Form:
 
     @kiln.jit
     def weigh(self, score, top, exponent, ahead):
-        """Weights of a block of scores, what corrects the sums before it, and what weights are relative to. That is the
-        maximum, or an older one that is at most SLACK below it, so that mostly nothing has to be corrected. ``ahead``:
-        added to all exponents of the block (None: 0); maxima grow from block to block then."""
+        """Weights of a block of scores, the correction of the sums before it, and what weights are relative to. That is
+        the maximum, or an older one that is at most SLACK below it, so that usually nothing has to be corrected.
+        ``ahead``: added to all exponents of the block (None: 0); maxima then grow from block to block."""
         highest = kl.max(score, axis=1) * exponent
         if ahead is None:
             new_top = kl.where(highest > top + SLACK, highest, top)
@@ -120,8 +120,8 @@ class Form:
 
     @kiln.jit
     def row_sums(self, x):
-        """Sums of rows in PARTS parts, of every so manieth pair of columns: four threads share a row of a product so,
-        and need not tell each other in each step."""
+        """Sums of rows in PARTS parts, of every PARTS-th pair of columns: four threads share a row of a product this
+        way, and need not exchange in each step."""
         if self.PARTS == 1:
             return kl.sum(x, axis=1)[:, None]
         pairs: kl.constexpr = x.shape[1] // (2 * self.PARTS)
@@ -132,7 +132,7 @@ class Form:
 def attention_kernel(
     q: Heads, k: Heads, v: Heads, y: Heads, lse, scale, sinks, terms: Terms, visible: Visible, turns, PLAN: kl.constexpr
 ):
-    """y = softmax(terms(q kᵀ · scale)) v over the visible keys; lse = log Σ exp, of the sink too."""
+    """y = softmax(terms(q kᵀ · scale)) v over the visible keys; lse = log Σ exp, including the sink."""
     M: kl.constexpr = PLAN.M
     TOKENS: kl.constexpr = PLAN.M // PLAN.PACK
     tiles = q.heads if PLAN.PACK == 1 else q.heads // PLAN.PACK
@@ -140,7 +140,7 @@ def attention_kernel(
     batch, head = number // tiles, number % tiles if PLAN.PACK == 1 else number % tiles * PLAN.PACK
     k_head = head // (q.heads // k.heads)
     first = block * TOKENS
-    kl.assume(first >= 0)  # what begins before its array, the copy engine cannot store
+    kl.assume(first >= 0)  # the copy engine cannot store a block that begins before its array
     queries = q.head(number, batch, head, M, PLAN.SIZE, PLAN.PACK)
     result = y.head(number, batch, head, M, PLAN.V_SIZE, PLAN.PACK)
     keys = k.head(number, batch, k_head, PLAN.N, PLAN.SIZE)
@@ -152,8 +152,8 @@ def attention_kernel(
     exponent = POWERS_OF_TWO if PLAN.SCALED else scale
     query = queries.load(first)
     INSIDE: kl.constexpr = kl.float64 if q.data.dtype.element_ty == kl.float64 else kl.float32
-    # Causal slopes count distances from the block's first query: near keys keep their digits, and what rows leave out
-    # sinks and log-sum-exp get.
+    # Causal slopes count distances from the block's first query, so that near keys keep their digits; the sinks and
+    # log-sum-exp account for the part that rows leave out.
     tilt = terms.tilt(slope, PLAN.N)
     origin = first + keys.tokens - queries.tokens
     lean = None if tilt is None else slope * (rows - first).to(kl.float32)
@@ -171,7 +171,7 @@ def attention_kernel(
         score = kl.dot(query, key.T)
         value = values.load(start)
         if k.step is not None:
-            # Nobody fetches ahead: the keys of the next step are under way during what follows.
+            # No producer fetches ahead: the next step's keys are in flight during what follows.
             key = keys.load(walk.key(step + walk.STEP))
         at = At(batch, of_row, rows[:, None], start + kl.arange(0, PLAN.N)[None, :], queries.tokens, keys.tokens)
         late = step + walk.STEP > walk.common
@@ -197,7 +197,7 @@ def attention_kernel(
 # ---- the functions that launch it ------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Operand:
-    """An array as `heads_of` takes it."""
+    """An array and how `heads_of` should view it."""
 
     array: Any
     heads_first: bool = False
@@ -209,7 +209,7 @@ class Operand:
 
 
 def beside_scores(terms: Terms | None) -> tuple[int, bool]:
-    """Bytes that are read for each score, and whether they are read in vectors: by elements, each has an address."""
+    """Bytes read per score, and whether they are read as vectors; otherwise each element needs an address."""
     bias = None if terms is None else terms.bias
     if bias is None or bias.row_stride is None or bias.key_stride is None:
         return 0, True
@@ -228,7 +228,7 @@ def launch(
     visible: Visible | None = None,
     side: int = 0,
 ) -> None:
-    """The kernel over q, k, v and y that fit together. ``side``: of a mask's blocks, which tiles divide."""
+    """Launches the kernel for matching q, k, v and y. ``side``: the side of a mask's blocks, which tiles divide."""
     q, k, v, y = arrays = tuple(x.heads() for x in operands)
     visible = visible or Visible()
     machine, causal = machine_of(q.data), visible.CAUSAL
@@ -253,7 +253,7 @@ def launch(
 
         plan = planned(fetched and fits)
         if plan.schedule == "attention":
-            # A plan knows little of what terms and masks take: together they may take more than a processor has.
+            # A plan knows little of what terms and masks need: together they may exceed a processor's resources.
             try:
                 return launch(operands, lse, scale, plan, sinks, terms, visible, side)
             except ResourceError:
@@ -264,9 +264,9 @@ def launch(
         raise ArgumentError("plan", f"expected tiles that divide blocks of {side}, got {plan.m} by {plan.n}")
     if machine.gpu and plan.schedule != "attention":
         q, k, v, y = (x.heads(described=False) for x in operands)
-    # The greatest product has the greatest score, unless something becomes of it, or the scale turns or drops it.
+    # The greatest product has the greatest score, unless terms are applied, or the scale is negative or zero.
     scaled = terms is not None or not scale > 0
-    # Of masks by blocks most are nearly causal.
+    # Most block masks are nearly causal.
     form = Form(plan.m, plan.n, *sizes, plan.parts, causal or visible.blocks is not None, scaled, plan.pack)
     attention_kernel[(kiln.cdiv(q.longest, plan.m // plan.pack) * q.batches * (q.heads // plan.pack),)](
         q,
@@ -286,7 +286,7 @@ def launch(
 
 # ---- checks ----------------------------------------------------------------------------------------------------------
 def check_heads(q: Any, k: Any, v: Any, heads_at: int) -> None:
-    """What all forms of attention ask of q, k and v; ``heads_at``: which dimension counts heads."""
+    """Checks that all forms of attention make of q, k and v; ``heads_at``: the dimension that counts heads."""
     if k.shape[-1] != q.shape[-1]:
         raise ArgumentError(
             "k", f"expected heads of {q.shape[-1]} elements (because q has them), got shape {tuple(k.shape)}"
@@ -344,7 +344,7 @@ def visible_of(causal: bool, window: Any) -> Visible:
     if min(left, right) < -1:
         raise ArgumentError("window", f"expected numbers of tokens, -1 for all there are, got {window!r}")
     causal = bool(causal) or right == 0
-    # Sums of positions stay within 32 bits: no sequence is longer.
+    # Keeps sums of positions within 32 bits: no sequence is longer.
     left, right = (None if n == -1 else min(n, 1 << 29) for n in (left, right))
     return Visible(left, None if causal else right, CAUSAL=causal)
 
@@ -395,16 +395,17 @@ def attention(
     """``softmax(q kᵀ · scale) v`` for (batch, tokens, heads, size) arrays; with ``return_lse`` also log-sum-exp.
 
     The last query is aligned with the last key: ``causal`` shows query i the keys up to ``i + tokens - queries``, and
-    ``window=(left, right)`` those from ``left`` before that one to ``right`` behind it (-1: all). ``softcap`` c makes
-    c · tanh(score / c) of scores; then ``bias`` is added (sides of 1 are of all alike), and ``alibi_slopes`` times the
-    distance of query and key subtracted. ``sinks`` are logits of a key that each head sees besides, and no value.
+    ``window=(left, right)`` those from ``left`` before that position to ``right`` after it (-1: all). ``softcap`` c
+    turns scores into c · tanh(score / c); then ``bias`` is added (sides of 1 are broadcast), and ``alibi_slopes`` times
+    the distance of query and key is subtracted. ``sinks`` are logits, one per head, of an extra key without a value.
 
-    Log-sum-exp is float32 of shape (batch, heads, tokens), the sink in it. A query that sees no key gives zeros, and
-    -inf. Scores and sums are float32 (all of it is float64 where arrays are); weights are rounded to V's type before
-    the second product, as tensor cores need them. ``plan`` stands in the place of the one chosen from the shape.
+    Log-sum-exp is float32 of shape (batch, heads, tokens) and includes the sink. A query that sees no key gives zeros
+    and -inf. Scores and sums are float32 (everything is float64 for float64 arrays); weights are rounded to V's type
+    before the second product, as tensor cores require; results are rounded once. ``plan`` replaces the one chosen from
+    the shape.
 
-    torch differentiates it, by q, k, v, bias and sinks (`attention_backward`). ``deterministic``: of gradients, two
-    runs give the same bits; without, they may be faster.
+    torch differentiates it by q, k, v, bias and sinks (`attention_backward`). ``deterministic``: two runs give the same
+    bits of gradients; without it they may be faster.
     """
     batch, queries, heads, _ = q.shape
     if k.shape[0] != batch:
@@ -471,13 +472,12 @@ def attention_varlen(
     plan: AttentionPlan | None = None,
     out: Any = None,
 ) -> Any:
-    """``attention`` of sequences that lie behind one another: sequence i has the queries from ``cu_seqlens_q[i]`` to
-    ``cu_seqlens_q[i + 1]``, and keys likewise.
+    """``attention`` for concatenated sequences: sequence i has the queries from ``cu_seqlens_q[i]`` to ``cu_seqlens_q[i
+    + 1]``, and keys likewise.
 
-    The kernel reads these from memory: other lengths compile nothing, as long as none is above ``max_seqlen_q`` and
-    ``max_seqlen_k``. What lies in the arrays behind a sequence is not read into it. Log-sum-exp has the shape (heads,
-    total_q); rows that are of no sequence are not written. torch differentiates it by q, k, v and sinks
-    (`attention_varlen_backward`).
+    The kernel reads these from memory, so other lengths compile nothing, as long as none exceeds ``max_seqlen_q`` and
+    ``max_seqlen_k``. Nothing after a sequence is read into it. Log-sum-exp has the shape (heads, total_q); rows that
+    belong to no sequence are not written. torch differentiates it by q, k, v and sinks (`attention_varlen_backward`).
     """
     for name, array, most in (("q", cu_seqlens_q, max_seqlen_q), ("k", cu_seqlens_k, max_seqlen_k)):
         if tuple(array.shape) != tuple(cu_seqlens_q.shape) or array.shape[0] == 0:

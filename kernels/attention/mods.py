@@ -1,6 +1,6 @@
 """Functions of scores and masks that many models share, for flex_attention and create_block_mask.
 
-What is not an index is an argument: ``create_block_mask(window, …, args=(1024, 0))``.
+Other parameters are passed as arguments: ``create_block_mask(window, …, args=(1024, 0))``.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ def causal(batch, head, q, kv):
 
 @kiln.jit
 def window(batch, head, q, kv, left, right):
-    """The keys from ``left`` before the query's own to ``right`` behind it."""
+    """A query sees the keys from ``left`` before its own to ``right`` after it."""
     return (q - kv <= left) & (kv - q <= right)
 
 
 @kiln.jit
 def prefix(batch, head, q, kv, lengths):
-    """Causal, but for the first ``lengths[batch]`` tokens, which everybody sees."""
+    """Causal, except that all queries see the first ``lengths[batch]`` tokens."""
     return (kv <= q) | (kv < kl.load(lengths + batch))
 
 
 @kiln.jit
 def documents(batch, head, q, kv, document):
-    """Causal within a document; ``document`` numbers each token's."""
+    """Causal within a document; ``document`` gives each token's document number."""
     return (kl.load(document + q) == kl.load(document + kv)) & (kv <= q)
 
 
@@ -43,5 +43,5 @@ def softcap(score, batch, head, q, kv, cap):
 @kiln.jit
 def alibi(score, batch, head, q, kv, slopes):
     """score - slopes[head] · |q - kv|"""
-    # A column and a row are converted, no tile: that takes as long as exponentials.
+    # Convert a column and a row, not a tile: converting a tile takes as long as the exponentials.
     return score - kl.load(slopes + head) * kl.abs(q.to(kl.float32) - kv.to(kl.float32))

@@ -8,11 +8,12 @@ import kiln
 import kiln.language as kl
 from kiln.kernels.operator import address, strides
 
-# The copy engine steps by multiples of so many bytes; launches tell compiled code of multiples of so many elements.
+# The copy engine steps by multiples of this many bytes; launches tell compiled code about multiples of this many
+# elements.
 PITCH = 16
-# Where rows end for the copy engine that reads sequences of an array (`Head.corner`): no sequence is longer.
+# Where rows end for the copy engine when it reads concatenated sequences (`Head.corner`): no sequence is longer.
 HORIZON: kl.constexpr = kl.constexpr(1 << 30)
-# HORIZON times this many elements are a multiple of 2^64 bytes, of elements of one byte or more.
+# HORIZON times this many elements is a multiple of 2^64 bytes, for elements of one byte or more.
 TURN = 1 << 34
 MOST: kl.constexpr = kl.constexpr(0x7FFF0000)
 
@@ -20,9 +21,9 @@ MOST: kl.constexpr = kl.constexpr(0x7FFF0000)
 @kiln.struct
 class Head:
     """The tokens of one head of one sequence, ROWS at a time, as SIZE columns. ``first``: the row of the array that
-    holds the first (None: row 0). ``number``: which head it is of all that the array has.
+    holds the first token (None: row 0). ``number``: the head's number among all heads of the array.
 
-    With PACK, of so many heads from ``head`` on: ROWS / PACK tokens of the first, then as many of the second, ..."""
+    With PACK, PACK heads from ``head`` on: ROWS / PACK tokens of the first, then as many of the second, ..."""
 
     array: Any
     blocks: Any
@@ -37,11 +38,11 @@ class Head:
 
     @kiln.jit
     def corner(self, row):
-        """Where a block begins, for the copy engine, which knows where the array ends and not the sequence.
+        """Where a block begins, for the copy engine, which knows where the array ends but not the sequence.
 
-        Of sequences behind one another it sees a dimension of rows that ends at HORIZON, and steps over as many
-        rows too many on its way there. Two dimensions more take it back: one by HORIZON · (TURN - stride) elements,
-        which is -HORIZON · stride, as addresses are counted modulo 2^64; and one to the sequence's end.
+        For concatenated sequences it sees a dimension of rows that ends at HORIZON, and starts the appropriate number
+        of rows too far along it. Two more dimensions take that back: one by HORIZON · (TURN - stride) elements, which
+        is -HORIZON · stride, as addresses are counted modulo 2^64; and one to the sequence's end.
         """
         if self.first is None:
             return [self.batch, self.head, row, 0]
@@ -49,7 +50,7 @@ class Head:
 
     @kiln.jit
     def elements(self, row):
-        """Pointers to the elements of a block, and which of them there are."""
+        """Pointers to the elements of a block, and their mask."""
         x = self.array
         columns, head = kl.arange(0, self.SIZE)[None, :], self.head
         if self.PACK == 1:
@@ -92,10 +93,10 @@ class Head:
 
 @kiln.struct
 class Heads:
-    """(batches, tokens, heads, size). A step that is None is 1: along it lie rows that come in blocks; with another,
+    """(batches, tokens, heads, size). A step of None is 1: rows that can be fetched as blocks lie along it; otherwise
     elements are addressed one by one. ``longest``: the most tokens of a sequence.
 
-    With ``starts`` the array is (tokens, heads, size), and sequence i its tokens from starts[i] to starts[i + 1];
+    With ``starts`` the array is (tokens, heads, size), and sequence i is its tokens from starts[i] to starts[i + 1];
     ``back`` is TURN - token_stride."""
 
     data: Any
@@ -132,8 +133,8 @@ class Heads:
 
     @kiln.jit
     def head(self, number, batch, head, ROWS: kl.constexpr, SIZE: kl.constexpr, PACK: kl.constexpr = 1):
-        """One head of one sequence, or PACK from it on (not of sequences behind one another); ``number`` is both in
-        one."""
+        """One head of one sequence, or PACK heads from it on (not for concatenated sequences); ``number`` combines both
+        indices."""
         blocks = self.blocks(ROWS // PACK, SIZE, PACK)
         if self.starts is None:
             return Head(self, blocks, number, batch, head, None, self.tokens, ROWS, SIZE, PACK)
@@ -145,8 +146,8 @@ class Heads:
 def heads_of(
     array: Any, described: bool = True, heads_first: bool = False, starts: Any = None, longest: int | None = None
 ) -> Heads:
-    """``described``: in blocks, where its strides allow that. ``heads_first``: it is (batches, heads, tokens, size).
-    ``starts``: it is (tokens, heads, size), with sequences of at most ``longest`` tokens behind one another."""
+    """``described``: as blocks, if its strides allow that. ``heads_first``: it is (batches, heads, tokens, size).
+    ``starts``: it is (tokens, heads, size), with concatenated sequences of at most ``longest`` tokens."""
     shape, steps = tuple(array.shape), strides(array)
     if starts is not None:
         shape, steps = (starts.shape[0] - 1, *shape), (0, *steps)
@@ -155,7 +156,7 @@ def heads_of(
     batches, tokens, heads, size = shape
     longest = tokens if longest is None else longest
     if described and (steps[3] == 1 or size == 1):
-        # Of one batch, head or token the stride is free: one that the copy engine can step by.
+        # With one batch, head or token the stride is free: use one that the copy engine can step by.
         free = -(-size // PITCH) * PITCH
         batch, token, head = (free if n == 1 else step for n, step in zip(shape[:3], steps[:3], strict=True))
         batch = free if starts is not None else batch
@@ -167,7 +168,8 @@ def heads_of(
 
 
 def is_fetched(x: Heads) -> bool:
-    """Whether the copy engine can step through the array, and the compiler sees it: 16 elements divide all steps."""
+    """Whether the copy engine can step through the array and the compiler can see it: all steps are multiples of 16
+    elements."""
     return x.step is None and not (
         address(x.data) % PITCH or x.batch_stride % PITCH or x.head_stride % PITCH or x.token_stride % PITCH
     )

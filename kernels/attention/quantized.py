@@ -1,8 +1,8 @@
-"""Decoding over a cache of eight or four bits an element, as `append` leaves it (CACHE.md has the formats).
+"""Decoding over a cache of eight or four bits per element, as `append` writes it (CACHE.md has the formats).
 
-Codes lie as tensor cores read them: a lane loads its bytes side by side and widens them in its registers. What codes
-are multiplied by is folded into scores and weights where it is one number for a token, and into keys where it is one
-for a channel. The last tokens of a four-bit cache, fewer than a group, are 16 bits wide.
+Codes lie in the order in which tensor cores read them: a lane loads adjacent bytes and widens them in its registers.
+What codes are multiplied by is folded into scores and weights if it is one number per token, and into keys if it is one
+per channel. The last tokens of a four-bit cache, fewer than a group, are 16 bits wide.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ from kiln.kernels.views import Heads
 
 BLOCK: kl.constexpr = kl.constexpr(16)
 GROUP: kl.constexpr = kl.constexpr(32)
-# Tokens of a cache are a multiple of this, so that whole steps can be read.
+# Caches hold a multiple of this many tokens, so that whole steps can be read.
 MULTIPLE = 128
-# Weights times the steps of values may be as small as float16 has numbers: they are multiplied as much larger.
+# Weights times the steps of values may reach float16's smallest numbers, so they are scaled up by this.
 LARGER: kl.constexpr = kl.constexpr(16.0)
-# Keys of four bits are multiplied as much smaller, so that steps up to 15 fit.
+# Four-bit keys are scaled down by this, so that steps up to 15 fit.
 SMALLER: kl.constexpr = kl.constexpr(2.0**-12)
 
 
@@ -87,7 +87,7 @@ def _number(byte):
 
 @kiln.jit
 def numbers(bytes_):
-    """byte - 128: 0x64 above a byte is 1024 + byte."""
+    """byte - 128: a byte below 0x64 is the float16 1024 + byte."""
     return kl.inline_asm_elementwise(
         "{ .reg .b32 m; mov.b32 m, 0xE480E480; prmt.b32 $0, $2, 0x64646464, 0x4140; "
         "prmt.b32 $1, $2, 0x64646464, 0x4342; add.rn.f16x2 $0, $0, m; add.rn.f16x2 $1, $1, m; }",
@@ -112,8 +112,8 @@ def _fours(byte):
 
 @kiln.jit
 def fours(bytes_):
-    """The low four bits of a byte times 2^-24 and the high ones times 2^-20: what float16 makes of such an integer's
-    bits. Products take numbers so small as they take others."""
+    """The low four bits of a byte times 2^-24 and the high ones times 2^-20: the float16 values of such an integer's
+    bits. Products handle numbers this small like any others."""
     return kl.inline_asm_elementwise(
         "{ .reg .b32 a, b; prmt.b32 a, $4, 0, 0x4140; prmt.b32 b, $4, 0, 0x4342; and.b32 $0, a, 0x000F000F; "
         "and.b32 $1, b, 0x000F000F; and.b32 $2, a, 0x00F000F0; and.b32 $3, b, 0x00F000F0; }",
@@ -133,9 +133,9 @@ def _fours_and_bytes(byte):
 
 @kiln.jit
 def fours_and_bytes(bytes_):
-    """The low four bits of a byte and the whole of it, times 2^-24: the high ones need not be cut out of what is
-    multiplied by a number less that of the low ones. (Of values that would take sums of the low ones from sums of the
-    whole, which tensor cores round to fewer bits.)"""
+    """The low four bits of a byte, and the whole byte, times 2^-24: the high bits need not be masked out if their
+    multiplier is subtracted from that of the low bits. (For values that would subtract sums of the low bits from sums
+    of the whole, which tensor cores round to fewer bits.)"""
     return kl.inline_asm_elementwise(
         "{ prmt.b32 $2, $4, 0, 0x4140; prmt.b32 $3, $4, 0, 0x4342; "
         "and.b32 $0, $2, 0x000F000F; and.b32 $1, $3, 0x000F000F; }",
@@ -150,7 +150,7 @@ def fours_and_bytes(bytes_):
 
 @kiln.jit
 def step_and_zero(word):
-    """What a word says of four-bit codes: code means (code + zero) · step."""
+    """The meaning of four-bit codes by their word: a code stands for (code + zero) · step."""
     return ((word >> 8) << 7).to(kl.uint16).to(kl.float16, bitcast=True), (word & 255).to(kl.float32) - 128.0
 
 
@@ -168,7 +168,7 @@ def _factors_of_high(word):
 
 @kiln.jit
 def factors(words, HIGH: kl.constexpr):
-    """What low or high bits, as `fours` has them, are multiplied by, and what is added then: together keys times
+    """The multiplier of low or high bits as `fours` returns them, and the addend: together they give keys times
     SMALLER, which keeps both within the range of float16."""
     return kl.inline_asm_elementwise(
         "{ .reg .b32 s, m; shr.b32 s, $2, 1; and.b32 s, s, 0x7F807F80; mov.b32 m, "
@@ -199,7 +199,7 @@ def _steps_and_high_zeros(word):
 
 @kiln.jit
 def steps_and_zeros(words, HIGH: kl.constexpr):
-    """What words say of low or high bits: the step, and the zero as small as `fours` has codes."""
+    """Steps and zeros of low or high bits by their words, with zeros scaled like the codes of `fours`."""
     return kl.inline_asm_elementwise(
         "{ .reg .b32 k, z; shr.b32 $0, $2, 1; and.b32 $0, $0, 0x7F807F80; "
         "lop3.b32 $1, $2, 0x00FF00FF, 0x64006400, 0xEA; "
@@ -274,9 +274,9 @@ def sum_of(a, b):
 # ---- tiles of the cache ----------------------------------------------------------------------------------------------
 @kiln.struct
 class Codes:
-    """Keys or values of (batch, head): blocks of codes; ``ranges``: scales or words that say what codes mean; the
-    ``recent`` tokens (None of eight bits). With ``pages`` the arrays have pages for sequences, of so many ``blocks``
-    and ``heads`` each."""
+    """Keys or values of (batch, head): blocks of codes; ``ranges``: the scales or words that give codes their meaning;
+    the ``recent`` tokens (None with eight bits). With ``pages`` the arrays hold pages instead of sequences, of
+    ``blocks`` blocks and ``heads`` heads each."""
 
     data: Any
     ranges: Any
@@ -287,7 +287,7 @@ class Codes:
 
     @kiln.jit
     def number(self, of_all, block, inside):
-        """Where the array has a head's block, or the blocks of a tile; the first of all where it is not inside."""
+        """The index of a head's block, or of the blocks of a tile; that of the very first if not inside."""
         if self.pages is None:
             return of_all.to(kl.int64) * self.blocks + block
         page, token = self.pages.of(of_all // self.heads, block * BLOCK, inside)
@@ -296,7 +296,7 @@ class Codes:
     @property
     @kiln.jit
     def run(self):
-        """Whether the blocks of a step are side by side."""
+        """Whether the blocks of a step are adjacent."""
         return True if self.pages is None else self.pages.WHOLE
 
     @kiln.jit
@@ -313,7 +313,7 @@ class Codes:
 
     @kiln.jit
     def of_tokens(self, of_all, start, last, PLAN: kl.constexpr):
-        """What is said of a step's tokens: [1, tokens]."""
+        """The scales or words of a step's tokens: [1, tokens]."""
         if self.run:
             if self.pages is None:
                 first = of_all.to(kl.int64) * (self.blocks * BLOCK) + start
@@ -328,7 +328,7 @@ class Codes:
 
     @kiln.jit
     def of_groups(self, of_all, start, last, HIGH: kl.constexpr, PLAN: kl.constexpr):
-        """What is said of half of the channels of a step's groups: [groups, size / 2]."""
+        """The words of half of the channels of a step's groups: [groups, size / 2]."""
         HALF: kl.constexpr = PLAN.size // 2
         group, column = kl.arange(0, PLAN.tokens // GROUP)[:, None], HIGH * HALF + kl.arange(0, HALF)[None, :]
         if self.run:
@@ -362,7 +362,7 @@ def values_of(x, PLAN: kl.constexpr):
 
 @kiln.jit
 def side_by_side(low, high):
-    """The channels of the low and then of the high bits."""
+    """Concatenates the channels of the low and of the high bits."""
     if len(low.shape) == 3:
         both = kl.permute(kl.join(low, high), 0, 1, 3, 2)
         return both.reshape(low.shape[0], low.shape[1], 2 * low.shape[2])
@@ -372,19 +372,19 @@ def side_by_side(low, high):
 
 @kiln.jit
 def halves(x, PLAN: kl.constexpr):
-    """What `side_by_side` has put together, of each lane."""
+    """Splits what `side_by_side` concatenated, for each lane."""
     return kl.split(kl.permute(x.reshape(PLAN.lanes, PLAN.rows, 2, PLAN.size // 2), 0, 1, 3, 2))
 
 
 @kiln.jit
 def across(x, PLAN: kl.constexpr):
-    """[1, tokens] beside scores."""
+    """[1, tokens], shaped to combine with scores."""
     return x if PLAN.lanes == 1 else x.reshape(PLAN.lanes, 1, PLAN.tokens // PLAN.lanes)
 
 
 @kiln.jit
 def keys(k: Codes, of_all, start, last, PLAN: kl.constexpr):
-    """A step's keys, less what scores are multiplied by."""
+    """A step's keys, without the multiplier that is applied to scores."""
     if PLAN.bits == 8:
         return keys_of(numbers(k.load(of_all, start, last, PLAN)), PLAN)
     low, high = fours(k.load(of_all, start, last, PLAN))
@@ -394,7 +394,7 @@ def keys(k: Codes, of_all, start, last, PLAN: kl.constexpr):
 
 @kiln.jit
 def _of_groups(codes, words, HIGH: kl.constexpr, PLAN: kl.constexpr):
-    """Half of the channels of keys."""
+    """Half of the channels of keys, widened with their words."""
     GROUPS: kl.constexpr = PLAN.tokens // GROUP
     codes = keys_of(codes, PLAN).reshape(GROUPS, GROUP, PLAN.size // 2)
     factor, zero = factors(words, HIGH)
@@ -403,7 +403,7 @@ def _of_groups(codes, words, HIGH: kl.constexpr, PLAN: kl.constexpr):
 
 @kiln.jit
 def values(v: Codes, of_all, start, last, PLAN: kl.constexpr):
-    """A step's values, less what weights are multiplied by, and as small as `fours` has them."""
+    """A step's values, without the multiplier that is applied to weights, and scaled as by `fours`."""
     if PLAN.bits == 8:
         return values_of(numbers(v.load(of_all, start, last, PLAN)), PLAN)
     low, high = fours(v.load(of_all, start, last, PLAN))
@@ -412,7 +412,7 @@ def values(v: Codes, of_all, start, last, PLAN: kl.constexpr):
 
 @kiln.jit
 def unit_of_values(PLAN: kl.constexpr):
-    """What sums of `values` are multiplied by."""
+    """The multiplier of sums of `values`."""
     if PLAN.bits == 8:
         return 1.0 / LARGER
     return kl.where(kl.arange(0, PLAN.size) < PLAN.size // 2, 16777216.0 / LARGER, 1048576.0 / LARGER)
@@ -420,7 +420,7 @@ def unit_of_values(PLAN: kl.constexpr):
 
 @kiln.jit
 def scores_of_four(k: Codes, of_all, start, last, low_queries, high_queries, scale_log2, PLAN: kl.constexpr):
-    """Scores of a step's keys of four bits: queries are columns, and take what keys are multiplied by."""
+    """Scores of a step's four-bit keys: queries are columns, and absorb the multipliers of keys."""
     TOKENS: kl.constexpr = PLAN.tokens // PLAN.lanes
     low, both = fours_and_bytes(k.load(of_all, start, last, PLAN))
     key = in_lanes(side_by_side(keys_of(low, PLAN), keys_of(both, PLAN)), PLAN)
@@ -492,8 +492,8 @@ def decode_quantized_kernel(
 def decode_in_columns_kernel(
     q: Heads, k: Codes, v: Codes, y: Heads, lse, lengths: Lengths, parts: Parts, k_heads, scale_log2, PLAN: kl.constexpr
 ):
-    """As `decode_quantized_kernel`, with queries as columns of the products, of which eight are enough. What keys of
-    four bits are multiplied by goes into queries."""
+    """As `decode_quantized_kernel`, with queries as columns of the products, where eight are enough. The multipliers of
+    four-bit keys go into the queries."""
     work = work_of(lengths, k_heads, PLAN)
     of_all, length = work.slot // PLAN.blocks, work.length
     rows = Rows(work.batch, work.head, work.block * PLAN.rows, PLAN)
@@ -507,7 +507,7 @@ def decode_in_columns_kernel(
     top, total, result = nothing(PLAN)
     offset = kl.zeros((PLAN.lanes, 8, PLAN.rows), kl.float32)
     if PLAN.bits == 4:
-        # Both halves of the channels as small: 2^-22 of what they mean.
+        # Both halves of the channels are scaled alike: 2^-22 of their meaning.
         low_queries, high_queries = halves(queries * 4.0, PLAN)[0], halves(queries * 0.25, PLAN)[1]
     foremost, end = walk_of(first, last, PLAN)
     for turn in range(foremost, end, PLAN.pace):
@@ -549,7 +549,7 @@ def decode_in_columns_kernel(
 
 @kiln.jit
 def with_recent(query, k: Codes, v: Codes, of_all, count, own, scale_log2, top, total, result, PLAN: kl.constexpr):
-    """The result with the tokens of the group that is not whole yet."""
+    """The result including the tokens of the incomplete group."""
     row, column = kl.arange(0, GROUP)[:, None], kl.arange(0, PLAN.size)[None, :]
     place, there = (of_all.to(kl.int64) * GROUP + row) * PLAN.size + column, row < count
     key = kl.load(k.recent + place, mask=there, other=0.0).to(kl.float16)
@@ -588,11 +588,11 @@ def quantized_plan(
 ) -> DecodePlan:
     """For ``batch`` sequences of at most ``length`` tokens."""
     rows = group * queries
-    # Groups of keys are a lane's own.
+    # Each lane has its own groups of keys.
     lanes = WARPS if tile_side(rows) * size <= 2048 else 1
     tokens = MULTIPLE
     tile = min(tile_side(rows), 64)
-    # Queries as columns, where eight are enough and all registers theirs: half of the sums to rescale.
+    # Queries as columns, if eight are enough and there are registers for them: half as many sums to rescale.
     in_columns = machine.gpu and rows <= 8 and lanes == WARPS
     if in_columns:
         tile = 8
@@ -603,15 +603,15 @@ def quantized_plan(
     stages = max(2, min(3, SHARED // 2 // slot)) if machine.gpu else 0
     if in_columns and bits == 4:
         stages = 2
-    # Two programs a multiprocessor (of four bits three, where shares are very long), which widens codes under each
-    # other's waits, where their shares are long enough to hide that more are handed in.
+    # Two programs per multiprocessor (with four bits three, if shares are very long), so that each widens codes during
+    # the other's waits, if shares are long enough to hide the cost of handing in more of them.
     workers = machine.processors if machine.gpu else 4
     if in_columns and bits == 4 and tiles < 2 * workers and tiles * length >= 3 * workers * 8 * LONG_SHARE:
         workers *= 3
     elif tiles * length >= 2 * workers * LONG_SHARE:
         workers *= 2
     splits = min(even_splits(tiles, workers), most)
-    # As many programs a multiprocessor as there are, where there are four for each: a few registers go to memory.
+    # All programs of a multiprocessor at once, if there are four for each: a few registers spill to memory.
     crowded = in_columns and bits == 4 and splits == 1 and tiles > 3 * machine.processors
     return replace(
         plan,
@@ -689,11 +689,12 @@ def decode_quantized(
     plan: DecodePlan | None = None,
     out: Any = None,
 ) -> Any:
-    """``decode_attention`` over a quantised cache, whose arrays ``quantized_cache`` makes and ``append`` fills.
+    """``decode_attention`` over a quantised cache, which ``quantized_cache`` makes and ``append_quantized`` fills.
 
-    Eight bits where there are no recent tokens, four where there are. Numbers are float16 where they are multiplied:
-    queries and what codes mean have to be within its range. Paged: the arrays have pages where they have sequences else
-    (but for recent tokens), and ``block_table`` (batch, pages per sequence) says which page holds which tokens.
+    The cache has eight bits per element without recent tokens, four with them. Products are of float16 numbers: queries
+    and decoded keys and values must be within its range; sums are float32. Paged: the arrays have pages instead of
+    sequences (except recent tokens), and ``block_table`` (batch, pages per sequence) says which page holds which
+    tokens.
     """
     batch, heads, size = q.shape[0], q.shape[-2], q.shape[-1]
     queries = q.shape[1] if q.ndim == 4 else 1
@@ -731,7 +732,7 @@ def decode_quantized(
 
 
 def codes_of(codes: Any, ranges: Any, recent: Any, block_table: Any, tokens: int) -> Codes:
-    """``tokens``: of a step, which lies in one page or in several."""
+    """``tokens``: tokens of a step, which lies in one page or several."""
     if block_table is None:
         return Codes(codes, ranges, recent, codes.shape[2])
     side = codes.shape[2] * 16
@@ -751,7 +752,8 @@ def check_quantized(
     block_table: Any,
     k_heads: int,
 ) -> tuple[int, int]:
-    """Refuses arrays that are no cache for these queries; bits and tokens of the cache, or of a sequence's pages."""
+    """Refuses arrays that cannot be a cache for these queries. Returns the bits and the tokens of the cache, or of a
+    sequence's pages."""
     batch, heads, size = q.shape[0], q.shape[-2], q.shape[-1]
     bits, blocks = 8 if k_recent is None else 4, k.shape[2]
     if size % 32:
@@ -785,7 +787,7 @@ def check_quantized(
 def cache_shapes(
     batch: int, tokens: int, k_heads: int, size: int, bits: int, sequences: int
 ) -> list[tuple[int, ...] | None]:
-    """Of k, v, their ranges (of so many sequences or pages) and the recent tokens of sequences."""
+    """Shapes of k, v, their ranges (for ``count`` sequences or pages) and the recent tokens of sequences."""
     codes = (batch, k_heads, tokens // 16, 32, size * bits // 16)
     of_tokens = (batch, k_heads, tokens)
     if bits == 8:
@@ -846,7 +848,7 @@ def quantized_cache(
 
 
 def _cleared(spec: Spec, like: Any) -> Any:
-    """Zeros: what lies behind a sequence is multiplied by zero, and has to be a number."""
+    """Zeros: what lies after a sequence is multiplied by zero, so it must be finite."""
     if is_torch(like):
         return empty(spec, like).zero_()
     import numpy

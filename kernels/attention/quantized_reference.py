@@ -1,8 +1,8 @@
-"""The formats of quantised caches, by element, in numpy: what `append` writes and `decode_quantized` reads.
+"""The formats of quantised caches, by element, in numpy: what `append_quantized` writes and `decode_quantized` reads.
 
-A head's codes lie in blocks of 16 tokens. Such a block is what the 32 lanes of a warp multiply: each lane's bytes lie
-side by side, in the order of its registers. Lane 4 r + c has, of keys, token r (and r + 8) and channels 2 c, 2 c + 1 of
-every eight; of values, tokens 2 c, 2 c + 1 (and 8 more) and channel r of every eight.
+A head's codes lie in blocks of 16 tokens. Such a block is what the 32 lanes of a warp multiply: each lane's bytes are
+adjacent, in the order of its registers. For keys, lane 4 r + c has token r (and r + 8) and channels 2 c, 2 c + 1 of
+every eight; for values, tokens 2 c, 2 c + 1 (and 8 more) and channel r of every eight.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ MOST_STEP = 15.0
 
 
 def key_places(size):
-    """For (token of a block, channel): the lane, and which of its elements."""
+    """For (token of a block, channel): the lane, and the element within the lane."""
     token, channel = np.meshgrid(np.arange(BLOCK), np.arange(size), indexing="ij")
     lane = token % 8 * 4 + channel // 2 % 4
     high = channel // 16
@@ -26,8 +26,8 @@ def value_places(size):
 
 
 def packed(codes, bits, places):
-    """(tokens, size) codes from 0 as (tokens / 16, 32, bytes): of four bits, the first half of the channels are the low
-    ones of each byte."""
+    """(tokens, size) codes from 0 as (tokens / 16, 32, bytes): with four bits, the low halves of bytes hold the first
+    half of the channels."""
     tokens, size = codes.shape
     if bits == 4:
         low, high = packed(codes[:, : size // 2], 8, places), packed(codes[:, size // 2 :], 8, places)
@@ -39,7 +39,7 @@ def packed(codes, bits, places):
 
 
 def unpacked(data, bits, places):
-    """The codes again."""
+    """The inverse of `packed`."""
     if bits == 4:
         return np.concatenate([unpacked(data & 15, 8, places), unpacked(data >> 4, 8, places)], axis=1)
     lane, place = places(data.shape[2] * 2)
@@ -51,8 +51,8 @@ def nearest(x):
 
 
 def ranges_of(x, axis):
-    """Words of 16 bits for steps and zeros of four-bit codes along an axis: the step in the high byte (five bits of
-    exponent, three of mantissa, rounded up), the zero in steps in the low one, from -128."""
+    """16-bit words for steps and zeros of four-bit codes along an axis: the step in the high byte (five bits of
+    exponent, three of mantissa, rounded up), the zero in the low one, counted in steps from -128."""
     least, most = x.min(axis=axis).astype(np.float32), x.max(axis=axis).astype(np.float32)
     furthest = np.maximum(np.abs(least), np.abs(most))
     step = np.maximum((most - least) * np.float32(1 / 15), furthest * np.float32(1 / 120))
@@ -72,13 +72,13 @@ def zero_of(words):
 
 
 def quantized(x, words):
-    """Codes of x, where ``words`` (of its shape) say how."""
+    """Codes of x by ``words`` (of its shape)."""
     step = step_of(words)
     return np.clip(nearest(x / np.where(step == 0, 1, step)) - zero_of(words), 0, 15).astype(np.uint8)
 
 
 def scales_of(x):
-    """Of eight-bit codes: one float16 for each token's head."""
+    """Scales of eight-bit codes: one float16 per token and head."""
     return (np.abs(x).max(axis=-1).astype(np.float32) * np.float32(1 / 127)).astype(np.float16)
 
 
@@ -88,7 +88,7 @@ def rounded(x, scale):
 
 
 def restored(codes, ranges, recent, bits, length, keys):
-    """(length, size) float64 numbers of one head: ``codes`` of its blocks, its ranges, and its last tokens."""
+    """(length, size) float64 numbers of one head, from the ``codes`` of its blocks, its ranges and its last tokens."""
     places = key_places if keys else value_places
     numbers = unpacked(codes, bits, places).astype(np.float64)
     if bits == 8:
@@ -102,7 +102,7 @@ def restored(codes, ranges, recent, bits, length, keys):
 
 def quantized_cache(k, v, lengths, bits, tokens):
     """The arrays of `decode_quantized` for caches (batch, tokens, heads, size): k, v, k_ranges, v_ranges, k_recent,
-    v_recent (of eight bits, None)."""
+    v_recent (None with eight bits)."""
     pairs = zip(_cache(k, lengths, bits, tokens, True), _cache(v, lengths, bits, tokens, False), strict=True)
     return [array if i < 4 or bits == 4 else None for i, array in enumerate(x for pair in pairs for x in pair)]
 
@@ -138,7 +138,7 @@ def _cache(x, lengths, bits, tokens, keys):
 
 
 def decoded_cache(k, v, k_ranges, v_ranges, k_recent, v_recent, lengths):
-    """Keys and values (batch, tokens, heads, size) that the arrays mean, in float64."""
+    """The keys and values (batch, tokens, heads, size) that the arrays represent, in float64."""
     bits = 8 if k_recent is None else 4
     batch, heads, size = k.shape[0], k.shape[1], k.shape[4] * 16 // bits
     means = np.zeros((2, batch, max(lengths), heads, size))

@@ -31,8 +31,7 @@ def seen(q_tokens, k_tokens, causal=False, window=None):
 
 
 def _scores(q, k, softmax_scale=None, softcap=0.0, alibi_slopes=None, bias=None):
-    """Scores (batch, heads, queries, tokens) of q and k with heads in front, and the slope of the cap that they went
-    through."""
+    """Scores (batch, heads, queries, tokens) of q and k with heads in front, and the derivative of the cap."""
     scale = 1 / math.sqrt(q.shape[-1]) if softmax_scale is None else softmax_scale
     score = q @ np.swapaxes(k, -1, -2) * scale
     q_tokens, k_tokens = score.shape[-2:]
@@ -49,7 +48,7 @@ def _scores(q, k, softmax_scale=None, softcap=0.0, alibi_slopes=None, bias=None)
 
 
 def _heads_in_front(q, k, v):
-    """In float64, heads of keys repeated for those that share them."""
+    """Arrays in float64 with heads in front, heads of keys repeated for the queries that share them."""
     q, k, v = (np.moveaxis(np.asarray(x, np.float64), 2, 1) for x in (q, k, v))
     group = q.shape[1] // k.shape[1]
     return q, np.repeat(k, group, axis=1), np.repeat(v, group, axis=1), group
@@ -83,8 +82,8 @@ def attention_backward(
     dsinks=False,
     **terms,
 ):
-    """Gradients of q, k and v: each product of ``attention``, differentiated; behind them those of a bias and of sinks.
-    ``score_mod``: a function of scores that gives its derivative by them, too."""
+    """Gradients of q, k and v: each product of ``attention``, differentiated; followed by those of a bias and of sinks.
+    ``score_mod``: a function of scores that also returns its derivative."""
     shared = k.shape[2]
     q, k, v, group = _heads_in_front(q, k, v)
     dout = np.moveaxis(np.asarray(dout, np.float64), 2, 1)
@@ -94,7 +93,7 @@ def attention_backward(
     allowed = seen(*score.shape[-2:], causal, window)
     weight, lse = _softmax(np.where(allowed if mask is None else allowed & mask, score, -np.inf), sinks)
     dweight = dout @ np.swapaxes(v, -1, -2)
-    # The softmax of a row: each weight less what all of them together take back.
+    # The derivative of the softmax of a row: each weight, minus what the normalisation takes back.
     taken = (weight * dweight).sum(axis=-1, keepdims=True)
     dscore = weight * (dweight - taken)
     also = []
@@ -112,7 +111,7 @@ def attention_backward(
 
 
 def attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, *_, alibi_slopes=None, return_lse=False, **terms):
-    """Rows of no sequence are zeros."""
+    """Rows that belong to no sequence are zeros."""
     y, lse = np.zeros((*q.shape[:2], v.shape[2])), np.zeros((q.shape[1], q.shape[0]))
     slopes = None if alibi_slopes is None else np.asarray(alibi_slopes)
     for i in range(len(cu_seqlens_q) - 1):
@@ -125,7 +124,7 @@ def attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, *_, alibi_slopes=None,
 
 
 def attention_varlen_backward(q, k, v, dout, cu_seqlens_q, cu_seqlens_k, alibi_slopes=None, dsinks=False, **terms):
-    """Rows of no sequence are zeros."""
+    """Rows that belong to no sequence are zeros."""
     found = tuple(np.zeros(x.shape) for x in (q, k, v))
     of_sinks = np.zeros(q.shape[1])
     slopes = None if alibi_slopes is None else np.asarray(alibi_slopes)

@@ -1,4 +1,4 @@
-"""What becomes of a score between the scale and softmax, and which keys a query sees."""
+"""The terms applied to a score between the scale and softmax, and which keys a query sees."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ LOG2_E: kl.constexpr = kl.constexpr(1.4426950408889634)
 
 @kiln.jit
 def tanh(x):
-    """1 - 2 / (e^2x + 1), to 2 units of float32's precision at 1."""
+    """1 - 2 / (e^2x + 1), to within 2 units of float32's precision at 1."""
     return 1.0 - 2.0 * reciprocal(1.0 + exp2_flushed(x * (2 * LOG2_E)))
 
 
 @kiln.struct
 class At:
-    """Where a tile of scores is: sequence, head, rows (as a column) and keys (as a row); how many queries and keys the
-    sequence has. The last query sees the last key: key j is ``row + shift - j`` tokens before a query's own."""
+    """Where a tile of scores is: sequence, head, rows (as a column) and keys (as a row); and how many queries and keys
+    the sequence has. The last query sees the last key: key j is ``row + shift - j`` tokens before a query's own."""
 
     batch: Any
     head: Any
@@ -38,8 +38,8 @@ class At:
 
     @kiln.jit
     def inside(self, args, late=True):
-        """The same, with indices beyond the sequence's end moved back to its last: functions with arguments may read
-        arrays by them. Only ``late`` steps have keys there."""
+        """The same, with indices beyond the sequence's end clamped to its last: functions with arguments may read
+        arrays with them. Only ``late`` steps have such keys."""
         if len(args) == 0:
             return self
         key = self.key
@@ -55,7 +55,7 @@ class At:
 
 @kiln.struct
 class Bias:
-    """(batch, heads, queries, keys), added to scores; a stride that is None: all along it are alike."""
+    """(batch, heads, queries, keys), added to scores; a stride of None broadcasts."""
 
     data: Any
     batch_stride: Any
@@ -65,12 +65,12 @@ class Bias:
 
     @staticmethod
     def of(array: Any) -> Bias:
-        """An array's; sides of 1 are of all alike."""
+        """The bias of an array; sides of 1 broadcast."""
         return Bias(array, *(None if n == 1 else step for n, step in zip(array.shape, strides(array), strict=True)))
 
     @kiln.jit
     def place(self, at):
-        """Pointers to what is added to a tile of scores, and which of them there are (None: all)."""
+        """Pointers to what is added to a tile of scores, and their mask (None: all exist)."""
         pointers, mask = self.data, None
         if self.batch_stride is not None:
             pointers += at.batch.to(kl.int64) * self.batch_stride
@@ -92,10 +92,10 @@ class Bias:
 
 @kiln.struct
 class Terms:
-    """score → MOD(softcap · tanh(score / softcap) + bias - slope · distance, …); what is None is left out.
+    """score → MOD(softcap · tanh(score / softcap) + bias - slope · distance, …); terms that are None are left out.
 
-    ``slopes``: of each head, or of each batch's heads, one behind the other ``slopes_stride`` apart. CAUSAL: no key
-    that counts stands behind its query.
+    ``slopes``: one per head, or per batch and head with batches ``slopes_stride`` apart. CAUSAL: no key that counts
+    comes after its query.
     """
 
     softcap: Any = None
@@ -112,16 +112,16 @@ class Terms:
 
     @kiln.jit
     def tilt(self, slope, N: kl.constexpr):
-        """What causal slopes add to a row of N scores, but for what all of them have in common; None: a row's scores
-        differ in more."""
+        """What causal slopes add to a row of N scores, without what they all have in common; None if the scores of a
+        row differ in more than that."""
         if slope is None or not self.CAUSAL or self.MOD is not None or len(slope.shape) > 0:
             return None
         return slope * kl.arange(0, N).to(kl.float32)[None, :]
 
     @kiln.jit
     def of(self, score, slope, at, late=True, tilt=None):
-        """``late``: whether there may be keys beyond the last. ``tilt``: see there; what a row's or a block's own
-        distance adds to all scores alike is left out."""
+        """``late``: whether there may be keys beyond the last. ``tilt``: see `tilt`; what a row's or a block's own
+        distance adds to all scores equally is left out."""
         if self.softcap is not None:
             score = self.softcap * tanh(score * (1.0 / self.softcap))
         if self.bias is not None:
@@ -129,7 +129,8 @@ class Terms:
         if tilt is not None:
             score += tilt
         elif slope is not None:
-            # A row and a column are converted, no tile: that takes as long as exponentials. Exact up to 2^24 tokens.
+            # Convert a row and a column, not a tile: converting a tile takes as long as exponentials. Exact up to 2^24
+            # tokens.
             distance = (at.row + at.shift).to(kl.float32) - at.key.to(kl.float32)
             score -= slope * (distance if self.CAUSAL else kl.abs(distance))
         if self.MOD is not None:
@@ -139,7 +140,7 @@ class Terms:
 
     @kiln.jit
     def bent(self, score, slope, at):
-        """What `of` makes of scores, and its derivative by them (None: 1)."""
+        """The result of `of`, and its derivative by the score (None: 1)."""
         bend = None
         if self.softcap is not None:
             part = tanh(score * (1.0 / self.softcap))
@@ -158,8 +159,8 @@ class Terms:
 # ---- the blocks of keys that a block of queries walks ----------------------------------------------------------------
 @kiln.struct
 class Span:
-    """Positions from ``begin`` to ``end``, of which those that reach beyond ``common`` need a mask. Those from ``turn``
-    on stand for the first keys, ``length`` before: masked ones come last, so that one loop has them all."""
+    """Positions from ``begin`` to ``end``, of which those beyond ``common`` need a mask. Positions from ``turn`` on
+    stand for the first keys, ``length`` before: masked ones come last, so that one loop has all steps."""
 
     begin: Any
     end: Any
@@ -176,7 +177,7 @@ class Span:
 
 @kiln.struct
 class Chosen:
-    """The blocks of a list, SIDE keys each, in steps of N: those up to ``common`` are seen whole."""
+    """The blocks of a list, SIDE keys each, in steps of N: those up to ``common`` are seen wholly."""
 
     begin: Any
     end: Any
@@ -190,7 +191,7 @@ class Chosen:
     @kiln.jit
     def key(self, at):
         steps: kl.constexpr = self.SIDE // self.N
-        # Who fetches ahead asks for one more than there are, also of none: places behind the last hold 0.
+        # Fetching ahead asks for one more block than exists, even if there are none: places after the last hold 0.
         number = kl.maximum(kl.minimum(at, self.end - 1), 0) // steps
         whole = self.common // steps
         place = kl.where(number < whole, number, self.columns + number - whole)
@@ -199,9 +200,9 @@ class Chosen:
 
 @kiln.struct
 class BlockLists:
-    """Of each head's blocks of queries (ROWS by SIDE): how many blocks of keys are seen whole and in part, and which:
-    ``columns`` places for the former, as many for the latter. A stride of 0 is of all batches or heads alike. Or of
-    blocks of keys, and which blocks of queries see them."""
+    """For each head's blocks of queries (ROWS by SIDE): how many blocks of keys are seen wholly and in part, and which:
+    ``columns`` places for the former, as many for the latter. A stride of 0 means all batches or heads are alike. Or
+    for blocks of keys, the blocks of queries that see them."""
 
     whole: Any
     partial: Any
@@ -224,8 +225,8 @@ class BlockLists:
 
 @kiln.struct
 class Visible:
-    """Which keys a query sees: from ``left`` before its own to ``right`` behind it (None: all; CAUSAL: 0 behind), of
-    those that MOD says, in the blocks of ``blocks``."""
+    """Which keys a query sees: from ``left`` before its own to ``right`` after it (None: all; CAUSAL: none after),
+    restricted to those that MOD shows, in the blocks of ``blocks``."""
 
     left: Any = None
     right: Any = None
@@ -240,7 +241,7 @@ class Visible:
         if self.blocks is not None:
             return self.blocks.walk(batch, head, first, N)
         shift = keys - queries
-        # Keys that some query of the block sees, and those that all of them see.
+        # Keys that some query of the block sees, and keys that all of them see.
         end = keys
         common = keys
         if self.CAUSAL:
@@ -261,13 +262,13 @@ class Visible:
 
     @kiln.jit
     def mask(self, at):
-        """Which scores of a tile count, of queries that there are."""
+        """Which scores of a tile count, for queries that exist."""
         if self.CAUSAL and self.left is None and self.MOD is None and self.blocks is None:
-            # The last query sees the last key: none sees one that there is not.
+            # The last query sees the last key, so no query sees a key that does not exist.
             return at.key <= at.row + at.shift
         seen = at.key <= at.keys - 1
         if self.CAUSAL and self.left is not None:
-            # Both ends in one comparison: without a sign, keys before the window are farther than any.
+            # Both ends in one comparison: as unsigned numbers, keys before the window are farther away than any.
             seen = (at.key - (at.row + at.shift - self.left)).to(kl.uint32) <= self.left.to(kl.uint32)
         elif self.CAUSAL:
             seen = at.key <= at.row + at.shift
