@@ -9,14 +9,14 @@ from cases import Arrays, Case, Peer, relative_to
 
 NAME = "activation"
 
-# Best of torch and torch.compile, TB/s, on another day.
+# Best of torch and torch.compile, TB/s, measured on another day.
 _SWIGLU = {(2048, 4096): 3.64, (2048, 8192): 3.95, (2048, 11008): 4.02, (2048, 14336): 4.12, (2048, 18944): 4.19,
            (16384, 4096): 4.28, (16384, 14336): 4.36, (16384, 18944): 4.37}  # fmt: skip
 _GELU = {(512, 4096): 1.75, (1024, 4096): 2.09, (2048, 4096): 2.40, (2048, 16384): 2.78}
 
 
 def cell(kernel: str, shape: tuple[int, int], dtype: str = "float16", **facts: Any) -> Case:
-    """A row of these kernels at any size, in a type of 16 bits."""
+    """A row of these kernels at any size, in a 16-bit type."""
     both = 2 * shape[0] * shape[1]
     reads, arrays = (2 * both, 2) if kernel == "swiglu" else (both + 2 * shape[1], 1)
     return Case(NAME, kernel, shape, reads=reads, writes=both, streams=(arrays, 1, both), dtype=dtype, **facts)

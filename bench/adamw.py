@@ -1,7 +1,6 @@
 """AdamW in float32, one tensor, 28 bytes a parameter: `python bench/adamw.py`, or `kiln bench adamw`.
 
-The state is the same memory for every peer: what they do to it takes the same time whatever it holds, and it is put
-back before each check.
+All peers share the same state: a step takes the same time whatever it holds, and it is restored before each check.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ def _case(label: str, n: int, reported: str, least_tbs: float | None = None) -> 
                 in_mean=label != "1M")  # fmt: skip
 
 
-# torch's fused step, TB/s, on another day. A 1M step is launch latency: kept out of the mean.
+# torch's fused step, TB/s, on another day. A 1M step is all launch latency, so it is left out of the mean.
 CASES = [_case("1M", 1 << 20, "0.75 TB/s"), _case("10M", 10_000_000, "3.72 TB/s"),
          _case("50M", 50_000_000, "3.48 TB/s", 4.0), _case("200M", 200_000_000, "3.52 TB/s")]  # fmt: skip
 
@@ -61,7 +60,7 @@ def _torch_fused(tools: Any) -> Peer:
         on_gpu = parameter.is_cuda
         optimizer = torch.optim.AdamW([parameter], lr=LR, betas=BETAS, eps=EPS, weight_decay=DECAY, fused=True,
                                       capturable=on_gpu)  # fmt: skip
-        # torch counts the step before it uses it.
+        # torch increments the step before it uses it.
         step = torch.full((), STEP - 1.0, dtype=torch.float32, device=parameter.device)
         optimizer.state[parameter] = {"step": step, "exp_avg": a["moment"], "exp_avg_sq": a["square"]}
         optimizers[a["set"]] = optimizer
@@ -108,7 +107,7 @@ def _kiln(tools: Any, **options: Any) -> Peer:
 
 
 def _kiln_lists(tools: Any) -> Peer:
-    """The form for a whole model: addresses in a table on the device, here of one tensor."""
+    """The form for a whole model: a table of addresses on the device, here for one tensor."""
     from kiln.kernels.optimizer import TensorLists, adamw_lists
 
     lists: dict[int, Any] = {}

@@ -1,11 +1,11 @@
-"""Compiles ahead what cells of the sweep need: processes that stay, each with its own context on the device.
+"""Compiles ahead what cells of the sweep need, in persistent processes that each have their own context on the device.
 
     python bench/ahead.py '{"device": "cuda", "lock": "/tmp/…/quiet", "elements": 1000000}'
 
-A line of JSON on stdin names a cell and its peers, a line on stdout says what was found. What is compiled stays in the
-compilers' caches on disk; of Inductor, which takes longest to find there what it has compiled, the answer names the
-module that it wrote, so that whoever measures imports that and compiles nothing. Inductor times its configurations on
-the device: one process at a time, and none while the holder of the lock measures.
+A line of JSON on stdin names a cell and its peers; a line on stdout gives the result. Compiled code stays in the
+compilers' caches on disk. Inductor takes longest to find its code there, so for it the answer names the module that it
+wrote; the measuring process imports that and compiles nothing. Inductor times its configurations on the device: one
+process at a time, and none while the holder of the lock measures.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from cells import Answer  # noqa: E402
 
 # ---- the device's quiet ----------------------------------------------------------------------------------------------
 class Lock:
-    """A file that one process at a time holds: the device is its own while it times something."""
+    """A file lock: its holder has the device to itself while it times something."""
 
     def __init__(self, path: str):
         self._file = open(path, "a")
@@ -48,7 +48,7 @@ class Lock:
 
 # ---- Inductor's modules ----------------------------------------------------------------------------------------------
 class Modules:
-    """What Inductor writes while torch.compile works: for each call of a module, the module and its arguments."""
+    """Records what Inductor writes during torch.compile: for each call of a module, the module and its arguments."""
 
     def __init__(self) -> None:
         from torch._inductor.codecache import PyCodeCache
@@ -72,7 +72,7 @@ class Modules:
         return recorded
 
     def of(self, launch: Callable[[], Any], arrays: dict[str, Any]) -> Answer:
-        """Compiles by a launch on arrays; which module it calls, with which of them."""
+        """Compiles by launching on arrays; returns which module is called with which of the arrays."""
         self.calls.clear()
         launch()
         if len(self.calls) != 1:
@@ -83,7 +83,7 @@ class Modules:
 
 
 def time_briefly(lock: Lock) -> None:
-    """Has Inductor time a configuration in a few milliseconds, alone on the device."""
+    """Makes Inductor time each configuration in a few milliseconds, alone on the device."""
     from torch._inductor.runtime import benchmarking
 
     kind = type(benchmarking.benchmarker)
@@ -95,7 +95,7 @@ def time_briefly(lock: Lock) -> None:
             return timed(self, function, estimation_iters=3, memory_warmup_iters=5, benchmark_iters=40,
                          max_benchmark_duration=3, is_vetted_benchmarking=True, **mode)  # fmt: skip
 
-    # What that method calls, where the benchmarker is another class (Triton's).
+    # The methods that it calls, for when the benchmarker is another class (Triton's).
     for name in ("L2_cache_size", "get_event_pairs", "get_event_pairs_min_timing"):
         if not hasattr(kind, name):
             setattr(kind, name, vars(benchmarking.InductorBenchmarker)[name])
@@ -104,7 +104,7 @@ def time_briefly(lock: Lock) -> None:
 
 # ---- a process -------------------------------------------------------------------------------------------------------
 class Compiler:
-    """What a process does with a task: {"cell": …, "peers": […], "tuned": …}."""
+    """Handles the tasks of a process: {"cell": …, "peers": […], "tuned": …}."""
 
     def __init__(self, device: Any, standing: Any, modules: Modules | None):
         self.device, self.standing, self.modules = device, standing, modules
@@ -149,7 +149,7 @@ UNTUNED = "no coordinate descent"
 
 def main() -> int:
     job = json.loads(sys.argv[1])
-    # Everything that libraries print goes to stderr: stdout is the parent's.
+    # Anything that libraries print goes to stderr: stdout belongs to the parent.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     os.nice(5)
@@ -171,14 +171,14 @@ def main() -> int:
 
 # ---- all of them -----------------------------------------------------------------------------------------------------
 class Process:
-    """One of the processes, which is asked one task after the other."""
+    """One of the processes; it gets one task at a time."""
 
     def __init__(self, command: list[str], log: Any, environment: dict[str, str] | None = None):
         self.child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
                                       env=environment, start_new_session=True)  # fmt: skip
 
     def ask(self, task: dict[str, Any]) -> Answer | None:
-        """The answer; None from a process that is no more."""
+        """The answer, or None if the process has died."""
         assert self.child.stdin is not None and self.child.stdout is not None
         try:
             self.child.stdin.write(json.dumps(task) + "\n")
@@ -197,8 +197,8 @@ class Process:
 class Pool:
     """Processes and the tasks that wait for them.
 
-    Tasks of ``FIRST`` (quack's, whose import takes 10 s) are for a third of the processes, which take others when there
-    are none of these. ``answers`` brings each task with its answer, in the order in which they are done.
+    Tasks of ``FIRST`` (quack's, whose import takes 10 s) go to a third of the processes, which take other tasks when
+    there are none of these. ``answers`` yields each task with its answer, in the order of completion.
     """
 
     FIRST = "quack"
@@ -224,7 +224,7 @@ class Pool:
             self._changed.notify_all()
 
     def get(self, seconds: float) -> Iterator[tuple[dict[str, Any], Answer]]:
-        """The answers that there are now, or else come within so many seconds."""
+        """The answers available now, or else those that arrive within ``seconds``."""
         with contextlib.suppress(queue.Empty):
             item = self.answers.get(timeout=max(0.0, seconds))
             while True:
@@ -245,7 +245,7 @@ class Pool:
     def _serve(self, i: int, takes_first: bool) -> None:
         while (task := self._next(takes_first)) is not None:
             answer = self._processes[i].ask(task)
-            if answer is None and not self._ended:  # perhaps for what it did before: another may do it
+            if answer is None and not self._ended:  # an earlier task may have killed it: another process may succeed
                 self._replace(i)
                 answer = self._processes[i].ask(task)
             if self._ended:

@@ -4,22 +4,22 @@
     python bench/attention.py --rows "D=128 causal"                 rows whose name has these words
     python bench/attention.py --rows attention_backward             gradients of q, k and v
 
-B · N = 16384, H · D = 2048, fp16, random normal data. Method: measure.py's (graph replay, bursts of 25 ms in turn,
-order reversed every round, median), since near the peak the power limit decides. Every array is larger than the L2, but
-in the rows that name sequences, heads and heads of keys (1x32/8), which are models' own: the L2 holds some of them.
-Each peer is checked against float64 on the first and the last queries of a head before it is timed: at most twice
-cuDNN's error.
-Kiln and torch take (batch, tokens, heads, size); Triton's kernel takes heads one behind the other.
+B · N = 16384, H · D = 2048, fp16, random normal data. Method: see measure.py (graph replay, bursts of 25 ms in turn,
+order reversed every round, median); bursts are long because near the peak the power limit decides. Every array is
+larger than the L2, except in rows that name sequences, heads and heads of keys (1x32/8), which come from models: the L2
+holds some of those. Each peer is checked against float64 on the first and the last queries of a head before it is
+timed: at most twice cuDNN's error. Kiln and torch take (batch, tokens, heads, size); Triton's kernel takes one head
+after the other.
 
-Backward: what follows the forward pass, whose results are there, through autograd. Checked are all gradients of a head.
-Two and a half times the forward's operations are counted, whatever a peer computes anew. cuDNN and FlashAttention sum
-dq by atomics, in an order that is another in each run, unless they are asked for the same bits (`-ordered`; torch's
-cuDNN cannot be: "cuDNN SDPA is not deterministic"); Kiln gives the same bits unless it is allowed not to (`atomics`). A
-line's `over_best_peer` is over the fastest of all others, and its note says what it is over the fastest that repeats
-its bits. Triton's tutorial is left out.
+Backward: only the backward pass, through autograd; the forward results exist already. All gradients of one head are
+checked. Two and a half times the forward's operations are counted, whatever a peer recomputes. cuDNN and FlashAttention
+sum dq with atomics, in an order that differs from run to run, unless reproducible bits are requested (`-ordered`;
+torch's cuDNN cannot: "cuDNN SDPA is not deterministic"); Kiln's bits are reproducible unless it is allowed otherwise
+(`atomics`). A line's `over_best_peer` compares with the fastest of all others, and its note compares with the fastest
+that is reproducible. Triton's tutorial is left out.
 
-`flash` is FlashAttention-2, as torch has it; `cute` FlashAttention's kernels for Hopper, of the package flash-attn-4,
-where it is installed.
+`flash` is FlashAttention-2, as in torch; `cute` is FlashAttention's kernels for Hopper, from the package flash-attn-4,
+if it is installed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PEERS = ("kiln", "cudnn", "flash", "cute", "triton")
 BACKWARD_PEERS = ("kiln", "atomics", "cudnn", "flash", "flash-ordered", "cute", "cute-ordered")
 OWN = ("kiln", "atomics")
 CHECKED = 256  # queries from either end
-CHUNK = 2048  # queries whose scores are in float64 at a time
+CHUNK = 2048  # queries whose scores are held in float64 at a time
 COLUMNS = (
     "family", "kernel", "size", "dtype", "provider", "status", "median_us", "p25_us", "p75_us", "min_us", "max_us",
     "tflops", "over_best_peer", "error", "rounds", "note", "gpu", "driver", "cuda", "kiln", "torch", "triton", "commit",
@@ -58,7 +58,7 @@ class Row:
     tokens: int
     backward: bool = False
     few: tuple[int, int, int] | None = (
-        None  # sequences, heads, and heads of keys, in the place of those for 16384 tokens
+        None  # sequences, heads, and heads of keys, instead of those for 16384 tokens
     )
 
     @property
@@ -71,7 +71,7 @@ class Row:
     def peers(self) -> tuple[str, ...]:
         if self.backward:
             return BACKWARD_PEERS
-        # The tutorial's kernel has a key head for each of the queries'.
+        # The tutorial's kernel needs one key head per query head.
         return PEERS if self.few is None else tuple(name for name in PEERS if name != "triton")
 
     @property
@@ -94,7 +94,7 @@ class Row:
 
 
 def rows() -> list[Row]:
-    """Triton tunes on the first row of a kind, of 4096 tokens."""
+    """All rows. Triton tunes on the first row of each kind, with 4096 tokens."""
     forward = itertools.product((64, 128), (False, True), (4096, 1024, 16384))
     backward = itertools.product((64, 128), (False, True), (4096, 16384))
     grouped = [
@@ -118,7 +118,7 @@ class Bench:
         self.exact = {first: self._exact(first) for first in (0, row.tokens - CHECKED)}
 
     def _exact(self, first: int) -> Any:
-        """Of queries from ``first`` on, the last head of the last batch, in float64."""
+        """The exact result in float64, for queries from ``first`` on in the last head of the last batch."""
         torch, row = self.torch, self.row
         q, k, v = (x[-1, :, -1].double() for x in (self.q, self.k, self.v))
         score = q[first : first + CHECKED] @ k.T / math.sqrt(row.size)
@@ -186,7 +186,7 @@ class Bench:
         return triton_attention.attention(*heads_first, self.row.causal, out), lambda: out.transpose(1, 2)
 
     def run(self, peers: Sequence[str], rounds: int) -> dict[str, dict[str, Any]]:
-        """Of peers that the row has; cuDNN first, whose error is the others' measure."""
+        """Measures the row's peers; cuDNN first, because its error is the measure for the others."""
         peers = [name for name in peers if name in self.row.peers]
         found: dict[str, dict[str, Any]] = {}
         allowed = math.inf
@@ -204,15 +204,15 @@ class Bench:
                     peer.update(status="wrong", note=f"error {error:.2e}, allowed {allowed:.2e}")
                     continue
                 peer["burst"] = measure.graph_burst(self.device, launch, max(3.0, self.row.flops / 5e8))
-            except Exception as error:  # whatever a peer raises is its result; the others go on
+            except Exception as error:  # any exception is this peer's result; the others go on
                 peer.update(measure.failed(error))
         measure.race_ready(found, rounds)
         return found
 
 
 class BackwardBench(Bench):
-    """Gradients of q, k and v. What the forward pass leaves is made on the stream that launches are captured on: there
-    autograd runs the backward of what ran there."""
+    """Gradients of q, k and v. The forward pass runs on the stream that launches are captured on, because autograd runs
+    each backward on the stream of its forward."""
 
     def __init__(self, row: Row, device: Any):
         super().__init__(row, device)
@@ -221,7 +221,7 @@ class BackwardBench(Bench):
         self.gradients = self._exact_gradients()
 
     def _exact_gradients(self) -> tuple[Any, Any, Any]:
-        """Of the last head of the last batch, in float64."""
+        """The exact gradients in float64, for the last head of the last batch."""
         torch, row = self.torch, self.row
         q, k, v, dout = (x[-1, :, -1].double() for x in (self.q, self.k, self.v, self.dout))
         dq, dk, dv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
@@ -240,7 +240,7 @@ class BackwardBench(Bench):
         return dq, dk, dv
 
     def error(self, out: Any) -> float:
-        """The largest of three; each gradient is (batch, tokens, heads, size)."""
+        """The largest error of the three gradients; each is (batch, tokens, heads, size)."""
         worst = 0.0
         for got, exact in zip(out, self.gradients, strict=True):
             error = float((got[-1, :, -1].double() - exact).norm() / exact.norm())
@@ -278,7 +278,7 @@ class BackwardBench(Bench):
     def _differentiated(
         self, forward: Callable[..., Any], inputs: Sequence[Any], dout: Any, ordered: bool
     ) -> tuple[Callable[[], None], Callable[[], Any]]:
-        """``ordered``: gradients shall have the same bits in each run."""
+        """``ordered``: gradients must have the same bits in each run."""
         torch = self.torch
         found: list[Any] = []
 
@@ -319,7 +319,7 @@ def bench_of(row: Row, device: Any) -> Bench:
 
 
 def lines(row: Row, found: dict[str, dict[str, Any]], about: dict[str, Any]) -> list[dict[str, Any]]:
-    """The row's lines of the CSV, one a peer."""
+    """The row's lines of the CSV, one per peer."""
     median = {name: summarize(peer["times"]).median for name, peer in found.items() if "times" in peer}
     rivals = [us for name, us in median.items() if name not in OWN]
     ordered = [us for name, us in median.items() if name.endswith("-ordered")]

@@ -11,7 +11,7 @@ import measure
 
 
 def make_parser(doc: str, known: Sequence[str]) -> argparse.ArgumentParser:
-    """``known``: the peers that there are."""
+    """``known``: all peers."""
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("--rows", default="", help="words of a row's name")
     parser.add_argument("--peers", default=",".join(known), help=f"of {','.join(known)} (default: all)")
@@ -23,7 +23,7 @@ def make_parser(doc: str, known: Sequence[str]) -> argparse.ArgumentParser:
 def choose(
     parser: argparse.ArgumentParser, options: argparse.Namespace, every: Iterable[Any], known: Sequence[str]
 ) -> tuple[list[Any], list[str]]:
-    """The rows and the peers that are asked for; ends the program where there are none such."""
+    """The requested rows and peers; exits if there are none."""
     peers = options.peers.split(",")
     if unknown := [name for name in peers if name not in known]:
         parser.error(f"unknown {', '.join(unknown)} (peers: {', '.join(known)})")
@@ -44,8 +44,8 @@ def race_rows(
     told: Callable[..., str],
     counts: Callable[[str], bool],
 ) -> int:
-    """Measures the rows one after the other, tells of each and adds it to the CSV; 1 if a peer that ``counts`` failed.
-    ``method``: what its CSV calls the way it measures."""
+    """Measures the rows one after the other, prints each and adds it to the CSV; returns 1 if a peer that ``counts``
+    failed. ``method``: the name of the method in the CSV."""
     from device import environment, make_device
 
     device = make_device("cuda")

@@ -1,4 +1,4 @@
-"""What a benchmark row is, and what a family (norm.py, softmax.py, …) has to say about its rows.
+"""What a benchmark row is, and what a family (norm.py, softmax.py, …) must provide.
 
 A family is a module with `NAME`, `CASES` and four functions; `FAMILIES` lists them in the order they run:
 
@@ -37,10 +37,10 @@ Arrays = dict[str, Any]
 class Case:
     """One row of the tables: an operation at a size.
 
-    ``reads`` and ``writes`` are the fewest bytes a launch can move; ``footprint`` what it touches (less than their sum
-    for an operation in place). ``streams`` is the mix that the ceiling moves: arrays read, arrays written, and the
+    ``reads`` and ``writes`` are the fewest bytes a launch can move; ``footprint`` the bytes it touches (less than their
+    sum for an in-place operation). ``streams`` is the mix that the ceiling moves: arrays read, arrays written, and the
     bytes of one of them. ``reported`` is the best peer's figure in the reference table, ``least_tbs`` and ``most_us``
-    what is asked absolutely.
+    are absolute requirements.
     """
 
     family: str
@@ -79,7 +79,7 @@ class Case:
 class Peer:
     """A way to compute a row. ``launch(arrays, outs)`` enqueues one launch on the current stream and returns the
     outputs: those it was given if ``takes_outputs``, else new ones (``outs`` is then None). ``prepare(arrays)`` is
-    called once for every set, before anything is timed: for what a user of the peer would have made once."""
+    called once for every set, before anything is timed, for what a user of the peer would prepare only once."""
 
     launch: Callable[[Arrays, Any], tuple[Any, ...]]
     takes_outputs: bool = True
@@ -98,7 +98,7 @@ def family(name: str) -> ModuleType:
 
 
 def select(names: Sequence[str], only: str = "") -> list[Case]:
-    """The cases of these families, or of all, with a word of their name beginning with each word of ``only``.
+    """The cases of these families, or of all, whose name has a word beginning with each word of ``only``.
 
     "rms_norm 2048x" are the RMSNorms of 2048 rows; x may be written for ×.
     """

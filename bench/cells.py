@@ -1,4 +1,4 @@
-"""A cell of the sweep: which there are, and what measures one."""
+"""The cells of the sweep, and how one is measured."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ WIDTHS = (512, 896, 1024, 1536, 2048, 3072, 3584, 4096, 5120, 6144, 6656, 7168, 
 TYPES = {"float16": "f16", "bfloat16": "bf16"}
 
 LEAST, MEAN = 0.95, 1.15
-# A launch that is this much slower with dependent launch than without should not have begun early.
+# A launch that is this much slower with dependent launch should not begin early.
 DEPENDENT_LOSS = 1.02
 VARIANTS = ("kiln", "kiln+pdl")
-# A ratio this near to what is asked is measured in more rounds.
+# A ratio this close to the requirement is measured in more rounds.
 NEAR, MORE = 0.03, 2
-# Launches in a graph: capturing more of the shortest takes longer than it is worth.
+# Most launches in a graph: capturing more of the shortest ones takes longer than it is worth.
 MOST_LAUNCHES = 250
 
 Cell = tuple[str, int, int, str]
-# What compiling ahead (ahead.py) says of a peer.
+# The result of compiling a peer ahead (ahead.py).
 Answer = dict[str, Any]
 
 
@@ -45,7 +45,7 @@ def cell_of(case: Case) -> Cell:
 
 
 def spread(cells: Sequence[Case]) -> list[Case]:
-    """The cells in an order whose every beginning is spread over all of them: steps of the golden ratio."""
+    """The cells in an order of which every prefix is spread over all of them: steps of the golden ratio."""
     count = len(cells)
     step = max(1, round(count * 0.618))
     while math.gcd(step, count) > 1:
@@ -59,7 +59,7 @@ def cells(kernels: Iterable[str] = tuple(KERNELS), rows: Iterable[int] = ROWS, w
 
 
 def named(name: str) -> Case:
-    """The cell that a worker is asked for, of any size: "rms_norm 44×5120 bf16"."""
+    """The cell of this name, of any size: "rms_norm 44×5120 bf16"."""
     kernel, size, short = name.split()
     rows, width = map(int, size.split("×"))
     return case_of(kernel, rows, width, next(dtype for dtype, text in TYPES.items() if text == short))
@@ -77,9 +77,9 @@ def settings(peers: Sequence[str], rounds: int = 4) -> Settings:
 
 
 class CellRunner(Runner):
-    """A cell while it is measured: inputs are slices of standing arrays, Inductor is what ``answers`` brings.
+    """A cell while it is measured: inputs are slices of standing arrays, and Inductor's code comes from ``answers``.
 
-    Torch is only asked for its error. A cell whose verdict is close gets more rounds.
+    Torch only provides the error bound. A cell whose verdict is close gets more rounds.
     """
 
     def __init__(self, case: Case, device: Any, settings: Settings, say: Callable[[str], None], standing: Standing,
@@ -110,7 +110,7 @@ class CellRunner(Runner):
                 for name in makers if name in asked}  # fmt: skip
 
     def _ready(self, name: str, make: Callable[[], Peer]) -> Peer:
-        """A peer as it was compiled ahead."""
+        """A peer, with what was compiled ahead."""
         answer = self.answers.get(name, {"status": "ok"})
         if answer["status"] == "unavailable":
             raise Unavailable(answer["note"])
@@ -134,7 +134,8 @@ class CellRunner(Runner):
 
 
 def is_near(us: dict[str, float]) -> bool:
-    """Whether a verdict on these times is close: of a peer that is about as fast as asked, or of dependent launch."""
+    """Whether a verdict on these times is close: a peer near the required ratio, or a near tie with dependent
+    launch."""
     over = [us[peer] / us[ours] / LEAST for ours in VARIANTS for peer in us if ours in us and peer not in VARIANTS]
     if all(name in us for name in VARIANTS):
         over.append(us["kiln"] / us["kiln+pdl"] * DEPENDENT_LOSS)

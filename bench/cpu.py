@@ -1,7 +1,7 @@
 """The CPU target against numpy with the same threads, in one run: ``python bench/cpu.py [--write] [--only NAME]``.
 
 numpy's matmul uses its BLAS on every core this process may use; its elementwise functions use one. Both are what a
-person gets who writes numpy on this machine.
+numpy user gets on this machine.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 
 # OpenBLAS's threads spin for tens of milliseconds after a call, on the cores that Kiln's next run needs: its matmul
-# measured 0.6× numpy for 1.3×. They sleep at once with this, read when numpy loads; numpy's own times stay.
+# measured 0.6× numpy instead of 1.3×. With this setting, read when numpy loads, they sleep at once; numpy's times stay.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
 import numpy as np
@@ -25,7 +25,7 @@ from kiln.kernels.gemm import matmul
 from kiln.kernels.norm import rms_norm
 from kiln.kernels.softmax import softmax
 
-# What is asked of each row: Kiln's speed over numpy's.
+# The required speed of each row, Kiln over numpy.
 TARGETS = {"add": 0.9, "softmax": 3.0, "rms_norm": 3.0, "matmul": 0.5}
 
 

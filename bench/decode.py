@@ -3,11 +3,11 @@
     python bench/decode.py --csv decode.csv                  all rows, appended to a file
     python bench/decode.py --rows "B=8 4096"                 rows whose name has these words
 
-One query of each sequence, 32 heads over 8 heads of 128 (and 8 over 8), fp16, random normal data. Kiln's cache is
+One query per sequence, 32 heads over 8 heads of 128 (and 8 over 8), fp16, random normal data. Kiln's cache is
 contiguous, paged (pages of 16 in no order) or quantised, FlashInfer's contiguous (pages of 16 in order) or paged
-like ours, cuDNN's and FlashAttention's contiguous. Where FlashInfer is not installed its lines say so. Method:
+like ours, cuDNN's and FlashAttention's contiguous. If FlashInfer is not installed, its lines say so. Method:
 measure.py's (graph replay, all arrays rotated past the L2, peers in turn, order reversed every round, median). Each
-peer is checked against float64 before it is timed, quantised caches against what their codes mean.
+peer is checked against float64 before it is timed, quantised caches against their decoded values.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Row:
         return f"decode B={self.batch} {self.tokens} {self.heads}/{self.k_heads}"
 
     def bytes(self, bits: int = 16) -> int:
-        """Of the cache, which is read once."""
+        """Bytes of the cache, which is read once."""
         beside = {16: 0, 8: 4, 4: 10}[bits]
         return self.batch * self.tokens * self.k_heads * (2 * SIZE * bits // 8 + beside)
 
@@ -59,7 +59,7 @@ def rows() -> list[Row]:
 
 
 class Bench:
-    """The caches of a row, as many as the L2 does not hold together."""
+    """The caches of a row: enough of them to exceed the L2."""
 
     def __init__(self, row: Row, device: Any):
         import torch
@@ -76,11 +76,11 @@ class Bench:
         self.caches = [(normal(*shape), normal(*shape)) for _ in range(self.plan.sets)]
         self.out = [torch.full_like(q, math.nan) for q in self.q]
         self._paged: Any = None
-        self.kept: list[Any] = []  # arrays that graphs hold by their addresses alone
+        self.kept: list[Any] = []  # arrays that graphs refer to only by address
         self.lengths = torch.full((row.batch,), row.tokens, device="cuda", dtype=torch.int32)
 
     def exact(self, k: Any, v: Any) -> Any:
-        """Of the last sequence, in float64; k and v (tokens, heads, size)."""
+        """The exact result for the last sequence, in float64; k and v (tokens, heads, size)."""
         torch, group = self.torch, self.row.heads // self.row.k_heads
         k, v = (x.double().repeat_interleave(group, 1) for x in (k, v))
         score = torch.einsum("hd,thd->ht", self.q[0][-1].double(), k) / math.sqrt(SIZE)
@@ -96,7 +96,7 @@ class Bench:
         return launch, lambda: self.out[0], self.caches[0]
 
     def _pages(self) -> Any:
-        """The caches as pages in no order, and the table of all."""
+        """The caches as pages in random order, and their table."""
         if self._paged is None:
             torch, row = self.torch, self.row
             pages = row.tokens // PAGE
@@ -122,7 +122,7 @@ class Bench:
 
         torch, row = self.torch, self.row
         workspace = torch.zeros(128 << 20, dtype=torch.uint8, device="cuda")
-        # It says itself that tensor cores are for groups of four and more.
+        # Its documentation recommends tensor cores for groups of four and more.
         wrapper = BatchDecodeWithPagedKVCacheWrapper(workspace, "NHD", use_tensor_cores=row.heads >= 4 * row.k_heads)
         first = torch.arange(row.batch + 1, device="cuda", dtype=torch.int32) * table.shape[1]
         full = torch.full((row.batch,), page, device="cuda", dtype=torch.int32)
@@ -138,7 +138,7 @@ class Bench:
         row, pages = self.row, self.row.batch * self.row.tokens // PAGE
         shape = pages, PAGE, row.k_heads, SIZE
         table = self.torch.arange(pages, device="cuda", dtype=self.torch.int32).view(row.batch, -1)
-        # As pages in order: shares of a sequence are whole pages, and one of all tokens would be cut into none.
+        # As pages in order: shares of a sequence are whole pages, so a single page for all tokens would not be divided.
         return self._flashinfer([tuple(x.view(shape) for x in pair) for pair in self.caches], table, PAGE)
 
     def flashinfer_paged(self) -> Any:
@@ -151,7 +151,7 @@ class Bench:
         for q, (k, v) in zip(self.q, self.caches, strict=True):
             cache = quantized_cache(row.batch, row.tokens, row.k_heads, SIZE, bits, q)
             recent = {"k_recent": cache.k_recent, "v_recent": cache.v_recent}
-            # Keys stand for queries: only what is written to the cache is wanted.
+            # Keys stand in for queries: only the cache contents are wanted.
             append_quantized(k, k, v, *cache[:4], self.lengths, **recent)
             made.append((q, cache, recent))
 
@@ -162,7 +162,7 @@ class Bench:
         return launch, lambda: self.out[0], self._meaning(made[0][1], bits)
 
     def _meaning(self, cache: Any, bits: int) -> Any:
-        """The last sequence's keys and values, from its codes."""
+        """The last sequence's keys and values, decoded."""
         from kiln.kernels.attention import quantized_reference as reference
 
         last = [None if x is None else x[-1:].cpu().numpy() for x in cache]
@@ -215,7 +215,7 @@ class Bench:
                 peer["burst"] = self._burst(launch)
             except ImportError as error:
                 peer.update(status="skipped", note=str(error))
-            except Exception as error:  # whatever a peer raises is its result; the others go on
+            except Exception as error:  # any exception is this peer's result; the others go on
                 peer.update(measure.failed(error))
         measure.race_ready(found, rounds)
         return found
@@ -231,7 +231,7 @@ class Bench:
 
 
 def lines(row: Row, found: dict[str, dict[str, Any]], about: dict[str, Any]) -> list[dict[str, Any]]:
-    """The row's lines of the CSV, one a peer."""
+    """The row's lines of the CSV, one per peer."""
     median = {name: summarize(peer["times"]).median for name, peer in found.items() if "times" in peer}
     rivals = [us for name, us in median.items() if not name.startswith("kiln")]
     table = []

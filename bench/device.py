@@ -1,4 +1,4 @@
-"""What the GPU method asks of a device: arrays in sets, graphs of launches, timed bursts, facts about the machine.
+"""What the GPU method needs from a device: arrays in sets, graphs of launches, timed bursts, facts about the machine.
 
 `CudaDevice` is the real one. `HostDevice` runs the same rows on torch's CPU tensors with the wall clock: it is how the
 whole suite is tried on a machine without a GPU; its figures mean nothing.
@@ -56,7 +56,7 @@ class CudaDevice:
 
     @contextlib.contextmanager
     def capturing_stream(self) -> Iterator[None]:
-        """Runs a block on the stream that launches are captured on, behind and before what the current one has."""
+        """Runs a block on the stream that launches are captured on, ordered with the work of the current stream."""
         self._side.wait_stream(self.torch.cuda.current_stream())
         with self.torch.cuda.stream(self._side):
             yield
@@ -126,10 +126,10 @@ class CudaDevice:
 
 
 class FlushingDevice(CudaDevice):
-    """Bursts of one replay behind a flushed L2: as cold as sets that rotate past it, with few launches.
+    """Bursts of one replay after flushing the L2: as cold as sets that rotate past it, with few launches.
 
-    What flushes the cache keeps the GPU busy for as long as the host takes to launch the replay, so that the clock of
-    the GPU, which starts behind it, does not see the host. All graphs share their memory.
+    What flushes the cache keeps the GPU busy for as long as the host takes to launch the replay, so that the GPU's
+    timer, which starts after it, does not include the host. All graphs share their memory.
     """
 
     graph_us = 600.0
@@ -140,7 +140,7 @@ class FlushingDevice(CudaDevice):
         self._cold = torch.zeros(3 * self.l2_bytes // 4, dtype=torch.float32, device=self.device)
         self._pool = torch.cuda.graph_pool_handle()
         one = torch.zeros(1, device=self.device)
-        # The pool lives as long as one of its graphs.
+        # The pool lives as long as one of its graphs does.
         self._keeper = self.capture(one.zero_)
         self._flush_us = min(self._elapsed(self._flush) for _ in range(5))
 
@@ -281,7 +281,7 @@ class Maker:
         return array[..., : shape[-1]]
 
     def copies(self, array: Any) -> Any:
-        """A numpy array, once per set."""
+        """Copies of a numpy array, one per set."""
         one = self.torch.from_numpy(array).to(self.device)
         return one.unsqueeze(0).repeat(self.sets, *[1] * one.ndim)
 
@@ -303,7 +303,7 @@ class Standing:
 
 
 class Slices:
-    """Makes a family's inputs of slices of an array, one behind the other, at multiples of 512 bytes."""
+    """Makes a family's inputs from consecutive slices of an array, at multiples of 512 bytes."""
 
     GRAIN = 256  # elements of 16 bits
 

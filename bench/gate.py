@@ -1,8 +1,9 @@
-"""Every recorded row by this library and by an older one, in one run: `python bench/gate.py --old kiln-0.1.0.whl`.
+"""Measures every recorded row with this library and an older one, in one run: `python bench/gate.py --old
+kiln-0.1.0.whl`.
 
-Each library has a process of its own, both with the same arrays, checks and graphs (runner.py). The processes take
-turns on the device, a burst each, so that whatever slows one down slows the other. A row may lose 1 %; one that seems
-to is measured in more rounds.
+Each library has its own process, with the same arrays, checks and graphs (runner.py). The processes take turns on the
+device, a burst each, so that whatever slows one down also slows the other. A row may lose 1 %; a row that seems to lose
+more is measured in more rounds.
 
     python bench/gate.py --old old.whl                                # all rows of results/h200.csv
     python bench/gate.py --old folder/with/kiln/in/it --rows "rms_norm 2048x" --rounds 15 --csv gate.csv
@@ -34,7 +35,7 @@ from cases import named, select, with_variants  # noqa: E402
 from verdict import geometric_mean  # noqa: E402
 
 LEAST = 0.99
-MORE = 3  # times the rounds, where a row seems to lose
+MORE = 3  # times as many rounds, where a row seems to lose
 
 COLUMNS = ("row", "variant", "old_us", "old_p25", "old_p75", "new_us", "new_p25", "new_p75", "old_over_new", "rounds",
            "gpu", "driver", "old", "commit", "date")  # fmt: skip
@@ -44,14 +45,14 @@ Times = dict[str, list[float]]
 
 # ---- one library -----------------------------------------------------------------------------------------------------
 def build(name: str, device: Any, runner: list[Any]) -> dict[str, Any]:
-    """Compiles, checks and captures what Kiln has for a row; ``runner`` holds it until the next."""
+    """Compiles, checks and captures Kiln's variants of a row; ``runner`` holds them until the next row."""
     from runner import Runner, Settings, release
 
     runner.clear()
     release(device)
     row = Runner(named(name), device, Settings(("kiln",), warm=False, most_sets=4096), lambda _: None)
     makers = row.family.peers(row.case, row.tools)
-    row.build("torch", makers["torch"], timed=False)  # whose error is the measure
+    row.build("torch", makers["torch"], timed=False)  # its error is the measure
     found = {variant: row.build(variant, makers[variant]) for variant in makers if variant in with_variants(["kiln"])}
     row.restore()
     runner.append((row, found))
@@ -59,7 +60,7 @@ def build(name: str, device: Any, runner: list[Any]) -> dict[str, Any]:
 
 
 def serve(device_name: str) -> int:
-    """A library's process: answers on stdout what stdin asks for."""
+    """A library's process: reads requests from stdin and answers on stdout."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     from device import environment, make_device
@@ -115,7 +116,7 @@ def ask(process: Process, **task: Any) -> dict[str, Any]:
 
 
 def race(processes: dict[str, Process], variant: str, rounds: int) -> Times:
-    """Bursts of both, by turns."""
+    """Bursts of both, in turn."""
 
     def burst(process: Process) -> float:
         answer = ask(process, do="burst", variant=variant)
@@ -132,7 +133,7 @@ def over(times: Times) -> float:
 
 
 def measured(processes: dict[str, Process], row: str, rounds: int) -> Iterator[tuple[str, Times | str]]:
-    """By variant the times of both libraries, or why there are none."""
+    """For each variant, the times of both libraries, or the reason why there are none."""
     with ThreadPoolExecutor(2) as pool:
         built = dict(zip(processes, pool.map(lambda p: ask(p, do="build", row=row), processes.values()), strict=True))
     if "failed" in built["new"]:
@@ -158,7 +159,7 @@ def _problem(peer: dict[str, str] | None) -> str:
 
 
 def rows_of(path: pathlib.Path, words: str) -> list[str]:
-    """The rows that a file has and the suite, too."""
+    """The rows that are both in the file and in the suite."""
     with open(path, newline="", encoding="utf-8") as file:
         recorded = {f"{line['kernel']} {line['size']}" for line in csv.DictReader(file)}
     return [case.name for case in select([], words) if case.name in recorded]

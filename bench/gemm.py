@@ -7,16 +7,16 @@
     python bench/gemm.py --report gemm.csv                          what recorded rows say
 
 Method: measure.py's (graph replay, everything rotated past the L2, bursts in turn, order reversed every round, median),
-with bursts of 25 ms where products decide and 4 ms where memory does: near the peak the chip sits at its power limit,
-and who runs long alone is told a different clock. Every peer is checked against float64 before it is timed, on the
+with bursts of 25 ms where products decide and 4 ms where memory does: near the peak the chip is at its power limit, and
+a peer that runs long by itself gets a different clock. Every peer is checked against float64 before it is timed, on the
 first and the last set: ‖out − exact‖ / ‖exact‖ at most twice torch's in the same types. After the race each peer runs
-alone for `--energy` seconds, and its power by NVML's counter times its time are told as joules per operation.
+alone for `--energy` seconds, and its power, by NVML's counter, times its time gives joules per operation.
 
 cuBLASLt is called directly; all algorithms that its heuristics offer (up to 64, 64 MB of workspace) are timed, and the
 best is its figure. Triton's kernels (baselines/triton_gemm.py) are tuned too, and on `--quack-rows` quack's
-(baselines/quack_gemm.py); `--tune` also times Kiln's candidates (the peer kiln-tuned; kiln is the default plan), and by
-themselves the plans whose parts of tiles meet in the launch (kiln-cut: stream-K, splits that the last part's program
-adds). What won is kept in the file of `--tuned`, by row and version, so that a second run tunes nothing.
+(baselines/quack_gemm.py); `--tune` also times Kiln's candidates (the peer kiln-tuned; kiln is the default plan), and
+separately the plans that add parts of tiles within the launch (kiln-cut: stream-K, splits that the last program adds).
+Winners are kept in the file given by `--tuned`, by row and version, so that a second run tunes nothing.
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ SQUARES = (512, 1024, 2048, 4096, 8192)
 SCALES = ((1, 0), (1, 1), (2, 3), (0.5, 2))
 PEERS = ("kiln", "kiln+pdl", "kiln-tuned", "kiln-cut", "cublaslt", "torch", "triton", "quack", "ceiling")
 NOT_PEERS = ("kiln", "kiln+pdl", "kiln-tuned", "kiln-cut", "ceiling")
-# What is asked of a group: the geometric mean over the best peer of each row, and the least of any row.
+# The requirements of a group: the geometric mean over the best peer of each row, and the minimum of any row.
 ASKED = {"decode": (1.10, 0.97), "prefill": (1.05, 0.97), "square": (1.07, 0.97), "fp8": (1.00, 0.0),
          "fp8-f32": (1.00, 0.0)}  # fmt: skip
-# Of the read ceiling, where a layer of few rows is bound by memory: M ≤ 16.
+# Required share of the read ceiling, where a layer of few rows is bound by memory: M ≤ 16.
 OF_CEILING = {"gate_up": 0.90, "down": 0.90, "qkv": 0.80, "o": 0.72}
 TUNED = HERE / "results" / "gemm_tuned.json"
-# Rows that tell how quack fares: few rows, two waves, and the peak.
+# Rows that show how quack performs: few rows, two waves, and the peak.
 QUACK_ROWS = "linear gate_up 16; linear o 2048; linear qkv 4096; linear gate_up 8192"
 
 
 @dataclass(frozen=True)
 class Row:
-    """out (m, n) = alpha · a @ b + beta · c; ``b_rows``: b is stored (n, k), as weights are. ``accumulator``: "fast" is
-    what fp8 is summed in by tensor cores, to about 14 bits; "f32" where peers add in float32 again and again."""
+    """out (m, n) = alpha · a @ b + beta · c; ``b_rows``: b is stored (n, k), as weights are. ``accumulator``: with
+    "fast", tensor cores sum fp8 to about 14 bits; with "f32", peers regularly add in float32."""
 
     group: str
     name: str
@@ -122,13 +122,13 @@ def rows(dtype: str = "float16", shrink: int = 1) -> list[Row]:
 
 
 def about(row: Row) -> dict[str, Any]:
-    """What a plan depends on beside sides and types."""
+    """What a plan depends on besides sides and types."""
     return {"accumulator": row.accumulator, "streams": row.b_rows and not row.dtype.startswith("float8"),
             "addends": int(bool(row.beta))}  # fmt: skip
 
 
 def select(every: Sequence[Row], words: str) -> list[Row]:
-    """Rows whose name has every word of one of the alternatives, which semicolons part."""
+    """Rows whose name has every word of one of the alternatives, which are separated by semicolons."""
     alternatives = [text.split() for text in words.split(";") if text.split()]
     if not alternatives:
         return list(every)
@@ -136,7 +136,7 @@ def select(every: Sequence[Row], words: str) -> list[Row]:
 
 
 def plan(row: Row, l2_bytes: int, rounds: int, burst_us: float | None = None) -> measure.Plan:
-    """As measure.plan, with the duration guessed from the products too."""
+    """Like measure.plan, but the estimated duration also counts the products."""
     us = row.guess_us()
     burst = burst_us or (4000.0 if row.of_memory else 25000.0)
     sets = min(512, max(2, math.ceil(3 * l2_bytes / row.bytes)))
@@ -146,7 +146,7 @@ def plan(row: Row, l2_bytes: int, rounds: int, burst_us: float | None = None) ->
 
 # ---- energy ----------------------------------------------------------------------------------------------------------
 class Meter:
-    """Joules and clocks of device 0, by NVML; every figure is None where there is none."""
+    """Joules and clocks of device 0, by NVML; every figure is None without NVML."""
 
     def __init__(self) -> None:
         self.library, self.device = None, ctypes.c_void_p()
@@ -163,13 +163,13 @@ class Meter:
         return int(value.value)
 
     def joules(self) -> float | None:
-        """Since the driver was loaded."""
+        """Joules since the driver was loaded."""
         read = self._read("nvmlDeviceGetTotalEnergyConsumption", ctypes.c_ulonglong())
         return None if read is None else read / 1e3
 
     def watts(self, busy: Callable[[], bool]) -> float | None:
-        """The mean power while the device is busy. The counter moves some five times a second: between the first and
-        the last time that it is seen to, energy and seconds belong together."""
+        """The mean power while the device is busy. The counter changes about five times a second, so energy and time
+        are taken between its first and last observed change."""
         last, moves = self.joules(), []
         while busy():
             now = self.joules()
@@ -244,7 +244,7 @@ class Bench:
         function(self.a[i], self.b[i], self.out[i] if self.c is None else self.c[i], self.out[i])
 
     def error(self, function: Launch) -> float:
-        """The worst of the checked sets, from poisoned outputs; infinite for what is not finite."""
+        """The worst of the checked sets, from poisoned outputs; infinite if an output is not finite."""
         worst = 0.0
         for i, exact in self.exact.items():
             self.out[i].fill_(math.nan)
@@ -274,11 +274,11 @@ class Bench:
         return f"{self.row.name} {self.row.dtype} | {peer} {version}"
 
     def kept(self, peer: str, version: str) -> str | None:
-        """The variant that won before."""
+        """The variant that won earlier."""
         return self.tuned.get(self.key(peer, version))
 
     def best(self, peer: str, version: str, variants: Mapping[str, Callable[[], Launch]]) -> tuple[str, Launch]:
-        """The fastest variant that is right, or the one that was before."""
+        """The fastest correct variant, or the one that won earlier."""
         kept = self.kept(peer, version)
         if kept in variants:
             return kept, variants[kept]()
@@ -292,11 +292,11 @@ class Bench:
                 times[name] = self.quick_us(function)
             except Unavailable:
                 raise
-            except Exception as error:  # what does not compile, fit or launch is not a variant here
+            except Exception as error:  # a variant that does not compile, fit or launch here is skipped
                 why = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:200]
                 self.device.synchronize()
         order = sorted(times, key=times.__getitem__)
-        # The first few again: three bursts may have met a slow clock.
+        # Time the first few again: three bursts may have met a slow clock.
         order[:4] = sorted(order[:4], key=lambda name: self.quick_us(variants[name]()))
         for name in order:
             function = variants[name]()
@@ -308,7 +308,7 @@ class Bench:
     # -- peers ------------------------------------------------------------------------------
 
     def peers(self) -> dict[str, Callable[[], tuple[str, Launch]]]:
-        """Peer → a function that gives its variant and how it is launched; torch first, whose error is the measure."""
+        """Peer → a function that returns its variant and its launch; torch first, because its error is the measure."""
         found = {"torch": self._torch, "kiln": self._kiln, "kiln+pdl": self._kiln_pdl, "kiln-tuned": self._kiln_tuned,
                  "kiln-cut": self._kiln_cut, "cublaslt": self._cublaslt, "triton": self._triton, "quack": self._quack,
                  "ceiling": self._ceiling}  # fmt: skip
@@ -488,7 +488,7 @@ class Bench:
             found["burst"] = self.device.burst(found["replay"], self.plan.launches, self.plan.replays)
         except Unavailable as error:
             found.update(status="unavailable", note=str(error))
-        except Exception as error:  # whatever a peer raises is its result; the others go on
+        except Exception as error:  # any exception is this peer's result; the others go on
             found.update(measure.failed(error))
             self.device.synchronize()  # raises if the device is lost
         return found
@@ -533,7 +533,7 @@ COLUMNS = (
 
 def lines(row: Row, found: Mapping[str, dict[str, Any]], about: Mapping[str, Any], sets: int,
           allowed: float | None) -> Iterator[dict[str, Any]]:  # fmt: skip
-    """The row's lines of the CSV, one a peer."""
+    """The row's lines of the CSV, one per peer."""
     median = {name: summarize(peer["times"]).median for name, peer in found.items() if "times" in peer}
     rivals = [us for name, us in median.items() if name not in NOT_PEERS]
     for name, peer in found.items():
@@ -559,7 +559,7 @@ def lines(row: Row, found: Mapping[str, dict[str, Any]], about: Mapping[str, Any
 
 
 def told(row: Row, found: Iterable[Mapping[str, Any]]) -> str:
-    """A row as it is reported while the suite runs."""
+    """A row's line of output while the suite runs."""
     parts = []
     for line in found:
         if line["status"] == "ok":
@@ -573,7 +573,7 @@ def told(row: Row, found: Iterable[Mapping[str, Any]]) -> str:
 
 # ---- the report ------------------------------------------------------------------------------------------------------
 def report(paths: Sequence[str]) -> list[str]:
-    """What recorded rows say, as lines of text; of a row that several files bring, the last counts."""
+    """What recorded rows say, as lines of text; if several files have a row, the last counts."""
     groups = {row.name: row for row in rows()}
     found: dict[str, dict[str, dict[str, str]]] = {}
     for path in paths:
@@ -625,7 +625,7 @@ def report(paths: Sequence[str]) -> list[str]:
 
 
 def model(every: Iterable[Row]) -> Iterator[str]:
-    """The default plans, and what the model expects of them."""
+    """The default plans, and what the model predicts for them."""
     from kiln.kernels.gemm import configs
     from kiln.kernels.machine import DEFAULT_GPU
 

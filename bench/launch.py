@@ -4,20 +4,21 @@
     python bench/launch.py --rows ten,prepared  some of them
     python bench/launch.py --rows first         a kernel's first launch in a new process, whose code is in the cache
     python bench/launch.py --json launch.json   what was measured, as data
-    python bench/launch.py --ask                fails where a row costs more than is asked
+    python bench/launch.py --ask                fails if a row costs more than required
 
-Each call is timed on its own, with the collector of garbage off; what reading the clock costs is taken off. Calls begin
-20 µs apart, in which a GPU has finished what it was given: the driver takes twice as long while the GPU is behind. Rows
-take turns in bursts, in reversed order every round, and the device is waited for between bursts. A figure is the median
-over all calls, and the 99th percentile. Kernels have one program that does nothing; those of the library have one row.
+Each call is timed separately, with garbage collection off; the cost of reading the clock is subtracted. Calls begin 20
+µs apart, enough for a GPU to finish: the driver takes twice as long while the GPU lags behind. Rows take turns in
+bursts, in reversed order every round, and the device is waited for between bursts. A figure is the median over all
+calls, and the 99th percentile. Kernels have one program that does nothing; those of the library have one row.
 
-`driver` is `cuLaunchKernelEx` alone, in a loop of C++, with the block of the row `ten`: what nobody can do without. On
-the CPU target it is the device's own launch. `over` is what a row costs beyond the row that it is compared with.
+`driver` is `cuLaunchKernelEx` alone, in a loop of C++, with the argument block of the row `ten`: the unavoidable
+minimum. On the CPU target it is the device's own launch. `over` is what a row costs beyond the row that it is compared
+with.
 
-`first`: in processes of their own that have torch (else numpy) and their arrays, and find code and bytecode where
-another one left them. `import` is that of kiln, its language and a file with the kernel; `launch` the call, of which
-`lookup` finds the artifact by the sources and checks it, `load` has the driver take it (on the CPU target, links it).
-`library` is the first call of `rms_norm`, its import not counted.
+`first`: in separate processes that have loaded torch (else numpy) and made their arrays, and that find code and
+bytecode left by another process. `import` is that of kiln, its language and a file with the kernel; `launch` the call,
+of which `lookup` finds the artifact by the sources and checks it, `load` has the driver take it (on the CPU target,
+links it). `library` is the first call of `rms_norm`, its import not counted.
 """
 
 from __future__ import annotations
@@ -44,19 +45,19 @@ import kiln.language as kl  # noqa: E402
 from measure import quantile  # noqa: E402
 
 BURST = 200  # calls; a GPU's queue holds a thousand launches
-GAP = 20_000  # nanoseconds between the beginnings of two calls
+GAP = 20_000  # nanoseconds between the starts of two calls
 
 
 @dataclass
 class Row:
-    """`base`: the row that this one is compared with, and `asked`, µs: how much more it may cost."""
+    """`base`: the row that this one is compared with; `asked`: how many µs more it may cost."""
 
     name: str
     what: str
     call: Callable[[], Any] | None
     base: str = ""
     asked: float | None = None
-    burst: Callable[[int], list[int]] | None = None  # in the place of `call`: nanoseconds of each of so many
+    burst: Callable[[int], list[int]] | None = None  # replaces `call`: returns the nanoseconds of each of n calls
 
 
 @dataclass
@@ -80,7 +81,7 @@ def two_descriptors(x, y, n, BLOCK: kl.constexpr):
 
 @kiln.struct
 class Pair:
-    """Two arrays and what belongs to them: as much as four arguments."""
+    """Two arrays with their sizes: worth four arguments."""
 
     data: Any
     stride: Any
@@ -136,8 +137,8 @@ class Arrays:
             self.torch.cuda.synchronize()
 
 
-# In calls they are written out, as programs write them: Python makes a list, a tuple and a dictionary of a call with
-# a star, which takes as long as much of a launch (row `starred`).
+# Calls write these out, as programs do: for a call with a star, Python makes a list, a tuple and a dictionary, which
+# takes as long as much of a launch (row `starred`).
 SCALARS = (48, 17, 33, 5, 0.5, 0.25)
 
 
@@ -198,7 +199,7 @@ def launches(arrays: Arrays) -> list[Row]:
 
 
 def library(arrays: Arrays) -> list[Row]:
-    """Functions of the library beside the launch of their kernel, and beside torch's."""
+    """Functions of the library, compared with launching their kernel alone and with torch's functions."""
     from kiln.kernels import rows as policy
     from kiln.kernels.gemm import matmul
     from kiln.kernels.machine import machine_of
@@ -330,11 +331,11 @@ print(json.dumps(found))
 
 
 def first_launch(runs: int = 9) -> dict[str, float]:
-    """Medians in milliseconds over processes, the first of which, which compiles, does not count."""
+    """Medians in milliseconds over processes; the first one compiles and does not count."""
     found: list[dict[str, float]] = []
     with tempfile.TemporaryDirectory() as folder:
         (pathlib.Path(folder) / "first_kernel.py").write_text(FIRST_KERNEL)
-        # As an installed package would be: Python's bytecode is there.
+        # As in an installed package: Python's bytecode exists.
         env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         env |= {"KILN_CACHE": f"{folder}/cache", "PYTHONPYCACHEPREFIX": f"{folder}/bytecode"}
         for _ in range(runs + 1):
@@ -361,7 +362,7 @@ def show_first(first: dict[str, float]) -> str:
 
 
 def timed(call: Callable[[], Any], count: int, gap: int = 0) -> list[int]:
-    """Nanoseconds of each of so many calls, the clock's included, `gap` apart."""
+    """Nanoseconds of each of ``count`` calls, including the clock's own cost, started `gap` apart."""
     clock = time.perf_counter_ns
     times, start = [0] * count, 0
     for i in range(count):
@@ -380,7 +381,7 @@ def clock_cost() -> float:
 
 
 def measure_rows(rows: list[Row], arrays: Arrays, rounds: int, burst: int) -> list[Figure]:
-    for row in rows:  # compiles; a call of the library is recorded when it is made for the second time
+    for row in rows:  # compiles; a library call is recorded when it is made the second time
         for _ in range(4):
             if row.call is not None:
                 row.call()

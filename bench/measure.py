@@ -6,16 +6,16 @@ down slows all of them. A row is the median over the rounds with the 20th and 80
 On a GPU (`METHOD`):
 
 1. Correctness first. Outputs are poisoned with NaN, the peer runs, and ‖out − exact‖ / ‖exact‖ against float64 must be
-   at most twice what torch's own operation has in the same dtype. A peer that is wrong is not timed.
+   at most twice what torch's own operation has in the same dtype. A peer with wrong results is not timed.
 2. Launches are captured into a CUDA graph. What is timed is a replay, so no peer pays for its host code.
 3. Launch i works on set i mod `sets`. A set is every array the kernel touches: inputs, weights, outputs, optimizer
-   state. The sets together are at least three times the L2 cache, so nothing is found there from the launch before.
+   state. The sets together are at least three times the L2 cache, so nothing from the previous launch is found there.
    Peers that allocate their outputs keep `sets` of them alive while capturing: the same rotation.
 4. Peers take turns in bursts of a few milliseconds, one burst each per round; the order is reversed every round. Each
    burst is preceded by one untimed replay: the first launches after another peer's find its dirty lines in the L2.
 5. A figure is the median over the rounds; its spread is the quartiles and the extremes. Clocks, power, driver and
    versions are recorded beside it. Clocks are never changed.
-6. A second figure, `warm`, repeats one set: operands come from the L2 where they fit. Others report that one.
+6. A second figure, `warm`, repeats one set: operands come from the L2 where they fit. Other benchmarks report that one.
 
 Rows go to CSV with what is needed to read them later: machine, versions, commit, method.
 """
@@ -37,7 +37,7 @@ from typing import Any
 
 RESULTS = pathlib.Path(__file__).parent / "results"
 
-# Goes into every recorded row; the number changes whenever figures stop being comparable.
+# Stored in every recorded row; the number changes whenever figures stop being comparable.
 METHOD = "graph-replay v1: all arrays rotated past 3xL2, interleaved bursts, order reversed every round, median"
 
 
@@ -53,7 +53,7 @@ class Plan:
     rounds: int
 
 
-# One row of 4096 needs some 8000 copies. Beyond this bound, capturing would take longer than it is worth.
+# One row of 4096 needs about 8000 copies. Beyond this bound, capturing would take longer than it is worth.
 MOST_SETS = 1 << 14
 
 
@@ -151,7 +151,7 @@ def failed(error: Exception) -> dict[str, str]:
     return {"status": "failed", "note": f"{type(error).__name__}: {text[0] if text else ''}"[:300]}
 
 
-# Half the distance between 1 and the next number: the error of one rounding.
+# Half the distance between 1 and the next larger number: the error of one rounding.
 ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 
 
@@ -251,7 +251,7 @@ def write(name: str, table: list[Row]) -> pathlib.Path:
 
 
 def append(path: str, names: Sequence[str], table: Sequence[Mapping[str, Any]]) -> None:
-    """Adds rows to a file of recorded ones, which begins with its columns' names."""
+    """Adds rows to a CSV file of recorded rows, with the column names in its first line."""
     new = not pathlib.Path(path).exists()
     with open(path, "a", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, names)

@@ -10,7 +10,8 @@ from cases import Arrays, Case, Peer, relative_to
 NAME = "norm"
 EPS = 1e-6
 
-# Best of torch, torch.compile and quack, TB/s, on another day: to compare shapes of curves, never to judge.
+# Best of torch, torch.compile and quack, TB/s, measured on another day: for comparing the shapes of curves, never for
+# verdicts.
 _RMS = {(2048, 896): 2.01, (2048, 1536): 2.43, (2048, 2048): 2.77, (2048, 3072): 2.82, (2048, 3584): 2.99,
         (2048, 4096): 3.30, (2048, 8192): 3.57, (16384, 896): 3.66, (16384, 4096): 4.12, (16384, 8192): 4.23,
         (4096, 131072): 4.16}  # fmt: skip
@@ -22,7 +23,7 @@ _ONE_ROW = {"rms_norm": ("1.62 µs", 1.60), "residual_rms_norm": ("1.94 µs", 1.
 
 
 def cell(kernel: str, shape: tuple[int, int], dtype: str = "float16", **facts: Any) -> Case:
-    """A row of these kernels at any size, in a type of 16 bits."""
+    """A row of these kernels at any size, in a 16-bit type."""
     rows, n = shape
     both = 2 * rows * n
     arrays = 2 if kernel == "residual_rms_norm" else 1
@@ -66,7 +67,7 @@ def reference(case: Case, arrays: Arrays) -> tuple[Any, ...]:
     if case.kernel == "residual_rms_norm":
         x = x + arrays["residual"].double()
         total = (x,)
-        # The norm sees the sum as it was stored: what two separate operations compute.
+        # The norm uses the sum as stored, as two separate operations would.
         x = x.to(arrays["x"].dtype).double()
     return (x * (x.square().mean(-1, keepdim=True) + EPS).rsqrt() * weight, *total)
 
@@ -106,7 +107,7 @@ def _quack(case: Case, tools: Any) -> Peer:
     if case.kernel == "residual_rms_norm":
         return Peer(lambda a, _: rmsnorm.rmsnorm_fwd(a["x"], a["weight"], residual=a["residual"], eps=EPS)[:2],
                     takes_outputs=False)  # fmt: skip
-    # Its LayerNorm asks for float32 vectors.
+    # Its LayerNorm requires float32 vectors.
     vectors: dict[int, tuple[Any, Any]] = {}
 
     def prepare(a: Arrays) -> None:

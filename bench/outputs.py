@@ -13,7 +13,7 @@ import report
 
 def write(results: report.Results, *, csv: str | None = None, json_file: str | None = None, plot: str | None = None,
           html: str | None = None) -> list[str]:  # fmt: skip
-    """Writes the files that were asked for; the names of those it has written."""
+    """Writes the requested files; returns their names."""
     written = []
     for name in filter(None, (csv, plot, html)):
         pathlib.Path(name).parent.mkdir(parents=True, exist_ok=True)

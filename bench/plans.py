@@ -1,10 +1,10 @@
 """Which launch plan is best for a shape, by measurement: `python bench/plans.py "rms_norm 2048x4096" [--rounds 5]`.
 
 A shape is a row of the benchmarks or a cell of the sweep ("softmax 130×18944 f16"). For every form that the policy
-could choose (threads, rows a program, cluster, register limit; block and warps of flat kernels) one graph over the
-row's rotating sets, raced as the benchmarks race peers. The first line is the policy's own choice; those after it are
-the fastest, with the time relative to it. To be run when the policy in kernels/rows.py or kernels/flat.py is to be
-changed.
+could choose (threads, rows per program, cluster, register limit; block and warps of flat kernels) it captures one graph
+over the row's rotating sets, and races them as the benchmarks race peers. The first line is the policy's own choice;
+those after it are the fastest, with the time relative to it. Run it before changing the policy in kernels/rows.py or
+kernels/flat.py.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kiln.kernels.rows import RowPlan
 
 
 def row_plans(rows: int, n: int, largest_cluster: int, streaming: bool) -> Iterator[RowPlan]:
-    """Forms in which 4 to 64 elements of a row are held by a thread; long rows in blocks that are read twice, too."""
+    """Forms in which a thread holds 4 to 64 elements of a row; for long rows also blocks that are read twice."""
     from kiln.kernels.operator import tile_side
 
     for warps, cluster, several in itertools.product((1, 2, 4, 8, 16, 32), (1, 2, 4, 8, 16), (1, 2, 4, 8)):
@@ -42,7 +42,7 @@ def row_plans(rows: int, n: int, largest_cluster: int, streaming: bool) -> Itera
             held = several * block / (32 * warps * cluster)
             if not 4 <= held <= 64:
                 continue
-            # Fewer registers are only of interest where they let more blocks run.
+            # Fewer registers only help where they let more blocks run.
             for registers in (None, 64) if held >= 32 else (None, 32) if held >= 16 else (None,):
                 yield RowPlan(block, several, warps, cluster, registers=registers, streaming=streaming)
     if n > 8192:
@@ -56,7 +56,7 @@ def flat_plans(streaming: bool) -> Iterator[FlatPlan]:
 
 
 def short_row_plans(n: int, streaming: bool) -> Iterator[FlatPlan]:
-    """Several rows a program, of those that are shorter than a block."""
+    """Several rows per program, for rows shorter than a block."""
     from kiln.kernels.operator import tile_side
 
     if n <= 1024:
@@ -106,14 +106,14 @@ def sweep(case: Case, device: CudaDevice, rounds: int, show: int) -> None:
     refused = 0
 
     def attempt(form: Any) -> str:
-        """Compiles and runs a form once; why it cannot be, or an empty string."""
+        """Compiles and runs a form once; returns why it fails, or an empty string."""
         try:
             run(sets[0], tuple(out[0] for out in outs), form)
         except Exception as error:
             return str(error).splitlines()[0][:100]
         return ""
 
-    # Compiling takes longer than measuring, and side by side it does not.
+    # Compiling takes longer than measuring, unless it is done in parallel.
     with ThreadPoolExecutor() as pool:
         problems = dict(zip((None, *forms), pool.map(attempt, (None, *forms)), strict=True))
     device.synchronize()

@@ -7,7 +7,7 @@ from typing import Any
 
 import report
 
-# Kiln stands out; the ceiling is where nobody gets.
+# Kiln stands out; the ceiling is out of reach.
 _STYLE: dict[str, dict[str, Any]] = {
     "kiln": {"color": "#c1121f", "linewidth": 2.4, "marker": "o", "zorder": 5},
     "kiln+pdl": {"color": "#f4a261", "linewidth": 1.8, "marker": "o", "zorder": 4},
@@ -92,7 +92,7 @@ def _panel(axis: Any, title: str, records: list[dict[str, Any]]) -> None:
         if not points:
             continue
         style = _STYLE.get(name, {})
-        # A quartile of time is one of speed: bytes over it.
+        # Quartiles of time become quartiles of speed: bytes over time.
         values = [[cold[key] if single else cold["tbs"] * cold["median"] / cold[key] for _, cold in points]
                   for key in ("median", "p25", "p75")]  # fmt: skip
         places = [i for i, _ in points]

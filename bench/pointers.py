@@ -1,17 +1,18 @@
-"""Products by a kernel of pointers, as it is and by descriptors made of them: `python bench/pointers.py`.
+"""Products by a pointer-based kernel, unchanged and with descriptors derived from its pointers: `python
+bench/pointers.py`.
 
     python bench/pointers.py --csv pointers.csv                     all rows, appended to a file
     python bench/pointers.py --rows "columns 4096"                  rows whose name has these words
     python bench/pointers.py --compile sm_90a                       registers and remarks of each peer; no GPU
 
-One kernel, Triton's tutorial of matrix products without what it assumes of its grid, three times: `pointers` as it is,
-`described` with the launch option `describe_pointers`, and `descriptors`, the same kernel written with tensor
-descriptors, which is what `described` is to come to. Fp16, f32 sums, tiles of 128x256x64, two groups of four warps.
-Method: measure.py's (graph replay, bursts of
-25 ms in turn, order reversed every round, median). Each peer is checked against float64 in 256 rows before it is timed.
+One kernel, Triton's matrix product tutorial without its assumptions about the grid, in three variants: `pointers`
+unchanged, `described` with the launch option `describe_pointers`, and `descriptors`, the same kernel written with
+tensor descriptors, which `described` should match. Fp16, f32 sums, tiles of 128x256x64, two groups of four warps.
+Method: see measure.py (graph replay, bursts of 25 ms in turn, order reversed every round, median). Each peer is checked
+against float64 in 256 rows before it is timed.
 
-`describe_pointers` is the default of kernels that multiply as long as `described` is nowhere slower than `pointers`,
-and within 1 % of `descriptors`.
+`describe_pointers` stays the default for kernels that multiply as long as `described` is nowhere slower than
+`pointers`, and within 1 % of `descriptors`.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ COLUMNS = (
 @kiln.jit
 def by_pointers(a_ptr, b_ptr, c_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
                 BM: kl.constexpr, BN: kl.constexpr, BK: kl.constexpr, GROUP: kl.constexpr):  # fmt: skip
-    """Rows and columns wrap around, and are masked off at the end."""
+    """Rows and columns wrap around, and are masked at the end."""
     pid = kl.program_id(axis=0)
     num_pid_m = kl.cdiv(M, BM)
     num_pid_n = kl.cdiv(N, BN)
@@ -79,7 +80,7 @@ def by_pointers(a_ptr, b_ptr, c_ptr, M, N, K, stride_am, stride_ak, stride_bk, s
 @kiln.jit
 def by_descriptors(a_ptr, b_ptr, c_ptr, M, N, K, stride_a, stride_b, stride_c, COLUMNS: kl.constexpr,
                    BM: kl.constexpr, BN: kl.constexpr, BK: kl.constexpr, GROUP: kl.constexpr):  # fmt: skip
-    """The same; COLUMNS: b lies column by column."""
+    """The same product with descriptors; COLUMNS: b is stored column by column."""
     a = kl.make_tensor_descriptor(a_ptr, [M, K], [stride_a, 1], [BM, BK])
     if COLUMNS:
         b = kl.make_tensor_descriptor(b_ptr, [N, K], [stride_b, 1], [BN, BK])
@@ -171,14 +172,14 @@ class Bench:
                     peer.update(status="wrong", note=f"error {error:.2e}")
                     continue
                 peer["burst"] = measure.graph_burst(self.device, launch, self.row.flops / 5e8)
-            except Exception as error:  # whatever a peer raises is its result; the others go on
+            except Exception as error:  # any exception is this peer's result; the others go on
                 peer.update(measure.failed(error))
         measure.race_ready(found, rounds)
         return found
 
 
 def lines(row: Row, found: dict[str, dict[str, Any]], about: dict[str, Any]) -> list[dict[str, Any]]:
-    """The row's lines of the CSV, one a peer."""
+    """The row's lines of the CSV, one per peer."""
     table = []
     for name, peer in found.items():
         line: dict[str, Any] = dict.fromkeys(COLUMNS, "")

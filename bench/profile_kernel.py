@@ -22,7 +22,7 @@ from cases import Case, select, with_variants
 from device import make_device
 from runner import Runner, Settings, run_case
 
-# Metric → (label, what it says).
+# Metric → (label, meaning).
 METRICS = {
     "gpu__time_duration.sum": "duration",
     "dram__bytes_read.sum": "read from memory",
@@ -64,7 +64,7 @@ def kiln_kernels() -> list[Any]:
 
 
 def describe(kernel: Any) -> list[str]:
-    """What is known of a compiled kernel, a line each."""
+    """The known facts about a compiled kernel, one per line."""
     occupancy = kernel.occupancy
     threads = 32 * occupancy["warps"]
     lines = [
@@ -121,7 +121,7 @@ def launch_once(case: Case, peer: str, device: Any) -> None:
 
 
 def counters(case: Case, peer: str) -> int:
-    """Runs this file under Nsight Compute and prints what it read; its exit code."""
+    """Runs this file under Nsight Compute and prints the counters; returns its exit code."""
     tool = shutil.which("ncu")
     if tool is None:
         raise SystemExit("no ncu on the PATH")

@@ -2,7 +2,7 @@
 
     python bench/quick.py [FAMILY …] [--only WORDS] [--json F …]
 
-For work on a kernel; what is reported comes from the whole suite.
+For working on a kernel; reported figures come from the whole suite.
 """
 
 from __future__ import annotations

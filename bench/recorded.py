@@ -1,8 +1,9 @@
-"""Results read back from the CSV that report.py writes: every column it has, and of a row's description the rest.
+"""Results read back from a CSV that report.py wrote: all of its columns; the rest of a row's description comes from the
+suite.
 
-A JSON file holds all that was recorded; a CSV lacks the reasons why rows failed as a whole, which arrays a row reads
-and writes, the quartiles of warm caches. Rows that the suite still has are described by it, so that what is asked of
-them is asked of the recorded figures too.
+A JSON file holds everything recorded; a CSV lacks the reasons why whole rows failed, which arrays a row reads and
+writes, and the quartiles of warm caches. Rows that still exist in the suite get its description, so that its
+requirements apply to the recorded figures too.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from cases import FAMILIES, Case, select
 
 Line = dict[str, str]
 
-# Without these there is no row to speak of; others may be missing.
+# Without these columns a row means nothing; others may be missing.
 NEEDED = ("family", "kernel", "size", "dtype", "provider", "status", "median_us", "tb_per_s", "bytes")
 COLD = {"median": "median_us", "p25": "p25_us", "p75": "p75_us", "least": "min_us", "most": "max_us", "tbs": "tb_per_s"}
 WARM = {"median": "warm_us", "tbs": "warm_tb_per_s"}
@@ -27,7 +28,7 @@ FACTS = ("gpu", "driver", "cuda", "kiln", "torch", "triton", "quack", "commit", 
 
 
 def read(path: str | os.PathLike[str]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """The records of a CSV, each with the facts about where it was measured, in their order."""
+    """The records of a CSV, each with the facts about where it was measured, in order."""
     with open(path, newline="", encoding="utf-8-sig", errors="replace") as file:
         reader = csv.DictReader(file)
         try:
@@ -43,11 +44,11 @@ def read(path: str | os.PathLike[str]) -> Iterator[tuple[dict[str, Any], dict[st
         known = {(case.kernel, case.size, case.dtype): case for case in select([])}
         found: dict[Any, tuple[dict[str, Any], dict[str, Any]]] = {}
         for line in reader:
-            if line["family"] == "family":  # the head of another file that was appended to this one
+            if line["family"] == "family":  # the header of another file that was appended to this one
                 continue
             try:
                 facts = {name: line[name] for name in FACTS if line.get(name)}
-                # Lines of one row measured twice are two records, and two machines' too.
+                # A row measured twice gives two records, and so do two machines.
                 row = line["kernel"], line["size"], line["dtype"]
                 key = (*row, *facts.values())
                 if key not in found:
@@ -71,14 +72,14 @@ def _numbers(line: Line, columns: dict[str, str]) -> dict[str, Any]:
 
 
 def _record(line: Line, known: Case | None) -> dict[str, Any]:
-    """The record of a row, its peers still to come."""
+    """The record of a row, without its peers so far."""
     if line["family"] not in FAMILIES:
         raise ValueError(f"family: expected one of {', '.join(FAMILIES)}, got {line['family']!r}")
     moved = int(_number(line, "bytes") or 0)
     if not moved:
         raise ValueError("bytes: expected a number above 0 (because speeds are bytes over time), got none")
     if known is None or known.traffic != moved or known.family != line["family"]:
-        # A row of another time: its bytes are known, but not how they divide.
+        # A row that the suite no longer has: its bytes are known, but not how they divide.
         shape = tuple(map(int, re.findall(r"\d+", line["size"]))) or (0,)
         known = Case(line["family"], line["kernel"], shape, moved, 0, (1, 0, moved), line["dtype"], size=line["size"])
     case = {key: value for key, value in dataclasses.asdict(known).items() if key != "params"}
@@ -98,7 +99,7 @@ def _peer(line: Line) -> dict[str, Any]:
         found["error"] = error
     cold, warm = _numbers(line, COLD), _numbers(line, WARM)
     if "median" in cold:
-        # What a shorter CSV does not say: that nothing is known of the spread.
+        # Missing columns of a shorter CSV: the spread is unknown.
         spread = dict.fromkeys(("p25", "p75", "least", "most"), cold["median"])
         found["cold"] = spread | cold | {"rounds": int(_number(line, "rounds") or 0)}
     if "median" in warm:

@@ -15,7 +15,7 @@ from cases import FAMILIES, select
 
 Record = dict[str, Any]
 
-# Columns of the tables, in this order; others follow as they come.
+# Columns of the tables, in this order; others follow in order of appearance.
 ORDER = ("kiln", "kiln+pdl", "kiln-lists", "torch", "inductor", "quack", "triton", "cuda-naive", "cuda", "ceiling")
 
 
@@ -73,7 +73,7 @@ class Results:
         self.failures |= {name: why for name, why in other.failures.items() if name not in measured}
 
     def keep(self, families: Sequence[str], names: Sequence[str]) -> None:
-        """Forgets what is of no such row; of rows that the suite no longer has, what is of no such family."""
+        """Drops records of other rows; of rows that the suite no longer has, those of other families."""
         known = {case.name for case in select([])}
         self.records = [
             record for record in self.records
@@ -102,7 +102,7 @@ class Results:
 
 # ---- text ------------------------------------------------------------------------------------------------------------
 def speed(record: Record, peer: str, mode: str = "cold") -> str:
-    """TB/s, or µs for a row that is asked for in µs; the status of a peer that was not measured."""
+    """TB/s, or µs for a row whose requirement is in µs; the status of a peer that was not measured."""
     found = record["peers"].get(peer)
     if found is None or found["status"] == "unavailable":
         return ""
@@ -120,7 +120,7 @@ def ratio(value: float | None) -> str:
 
 
 def line(record: Record) -> str:
-    """One row as it is reported while the suite runs."""
+    """A row's line of output while the suite runs."""
     parts = [f"{name} {speed(record, name)}" for name in providers([record]) if speed(record, name)]
     found = verdict.judge(record)
     end = "" if found is None else " — " + ("ok" if found.passes else "; ".join(found.misses))
@@ -159,7 +159,7 @@ def show(results: Results) -> None:
     from rich.table import Table
 
     columns = providers(results.records)
-    # A pipe or a log has no width of its own, and often a bound on its length.
+    # A pipe or a log has no width, and often a limit on line length.
     wide = not sys.stdout.isatty()
     console = Console(width=240) if wide else Console()
     about = results.environment

@@ -36,7 +36,7 @@ def outputs(case: Case) -> list[tuple[tuple[int, ...], str]]:
 
 
 def _rotate(torch: Any, q: Any, cos: Any, sin: Any) -> Any:
-    """In the tables' type: `cos` and `sin` are (tokens, SIZE / 2)."""
+    """Computed in the type of the tables: `cos` and `sin` are (tokens, SIZE / 2)."""
     first, second = q.chunk(2, -1)
     cos, sin = cos[None, :, None, :], sin[None, :, None, :]
     return torch.cat((first * cos - second * sin, second * cos + first * sin), -1)

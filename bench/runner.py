@@ -24,7 +24,7 @@ class Settings:
     peers: tuple[str, ...]
     rounds: int = 9
     warm: bool = True
-    search: str = "full"  # of the ceiling: "full" or "quick"
+    search: str = "full"  # the ceiling search: "full" or "quick"
     most_sets: int = measure.MOST_SETS
 
 
@@ -61,12 +61,12 @@ class Runner:
             {name: arena[i] for name, arena in arenas.items()} | {"set": i} for i in range(self.plan.sets)
         ]
         self.mutates: tuple[str, ...] = getattr(self.family, "MUTATES", ())
-        # Of an operation in place only set 0 is checked, by its first launch: peers count steps.
+        # For in-place operations only set 0 is checked, by its first launch: peers count steps.
         self.checked = (0,) if self.mutates else (0, self.plan.sets - 1)
         self.pristine = {name: self.sets[0][name].clone() for name in self.mutates}
         self.error_of_torch: float | None = None
         self.peers: dict[str, dict[str, Any]] = {}
-        self._held: list[Any] = []  # graphs use this memory until the row is done
+        self._held: list[Any] = []  # memory that graphs use until the row is done
 
     def make_plan(self) -> measure.Plan:
         device = self.device
@@ -79,7 +79,7 @@ class Runner:
 
     @functools.cached_property
     def exact(self) -> dict[int, tuple[Any, ...]]:
-        """float64 outputs of the checked sets, of operations in place from the state before the first launch."""
+        """float64 outputs of the checked sets; for in-place operations, from the state before the first launch."""
         self.restore()
         return {i: self.family.reference(self.case, self.sets[i]) for i in self.checked}
 
@@ -103,7 +103,7 @@ class Runner:
     # -- checking ---------------------------------------------------------------------------
 
     def check(self, peer: Peer, outs: list[Any] | None) -> float:
-        """Launches on the checked sets; the worst error, or `Wrong`."""
+        """Launches on the checked sets; returns the worst error or raises `Wrong`."""
         worst = 0.0
         for i in self.checked:
             self.restore()
@@ -136,14 +136,14 @@ class Runner:
 
         replay = self.device.capture(enqueue)
         if keep:
-            self._held.append((replay, alive, peer))  # the peer holds what its launches point at
+            self._held.append((replay, alive, peer))  # the peer holds the memory that its launches use
         return replay, lambda: dict(alive)
 
     def check_replay(self, replay: Callable[[], None], written: Callable[[], dict[int, Any]]) -> None:
-        """That a replay writes every set: all are poisoned, and the last is compared.
+        """Checks that a replay writes every set: all are poisoned, and the last is compared.
 
-        Operations in place have been checked by their first launch: of a replay, that it changes the last set's arrays
-        and leaves them finite.
+        In-place operations have been checked by their first launch; a replay must change the last set's arrays and
+        leave them finite.
         """
         if self.mutates:
             arrays = self.sets[-1]
@@ -168,13 +168,13 @@ class Runner:
             raise Wrong("wrong: a replay leaves outputs unwritten")
 
     def poisoned(self, found: dict[int, Any]) -> Iterable[int]:
-        """The sets, of those that a graph writes, that a replay has to write again."""
+        """Of the sets that a graph writes, those that a replay has to write again."""
         return found
 
     # -- one peer ---------------------------------------------------------------------------
 
     def build(self, name: str, make: Callable[[], Peer], timed: bool = True) -> dict[str, Any]:
-        """Imports, compiles, tunes, checks and (if it is to be ``timed``) captures a peer; what came of it."""
+        """Imports, compiles, tunes, checks and (if it is to be ``timed``) captures a peer; returns the outcome."""
         self.say(name)
         found: dict[str, Any] = {"peer": name, "status": "ok", "note": ""}
         try:
@@ -202,7 +202,7 @@ class Runner:
             found.update(status="unavailable", note=str(error))
         except Wrong as error:
             found.update(status="wrong", note=str(error))
-        except Exception as error:  # whatever a peer raises is its result; the others go on
+        except Exception as error:  # any exception is this peer's result; the others go on
             found.update(status="failed", note=f"{type(error).__name__}: {_first_line(error)}")
             self.device.synchronize()  # raises if the device is lost: then the process must go
         return found
@@ -234,7 +234,7 @@ class Runner:
         return {name: makers[name] for name in ("torch", *(n for n in makers if n != "torch")) if name in asked}
 
     def race(self, ready: dict[str, dict[str, Any]]) -> dict[str, list[float]]:
-        """The times of what was built, cold."""
+        """The cold times of the peers that were built."""
         return measure.race({name: peer["cold"] for name, peer in ready.items()}, self.plan.rounds)
 
     def run(self) -> dict[str, Any]:
@@ -292,7 +292,7 @@ def warm_up(case: Case, device: Any, settings: Settings, say: Callable[[str], No
                     peer.prepare(arrays)
             peer.launch(runner.sets[1], outs[1] if outs else None)
             device.synchronize()
-        except Exception as error:  # the timed run meets it again and reports it
+        except Exception as error:  # the timed run fails again and reports it
             say(f"{name}: {_first_line(error)}")
     del runner
     release(device)

@@ -16,8 +16,8 @@ class Accesses:
     """What a thread does to memory, in the order of the code.
 
     ``loads``, ``stores``: global accesses by their bytes. ``local``: accesses to local memory (spills). ``in_flight``:
-    the most bytes asked for and not yet needed. ``rounds``: groups of loads between which the thread waits for one of
-    them: each costs a latency.
+    the most bytes loaded but not yet used. ``rounds``: groups of loads between which the thread waits for one of them,
+    so each costs a latency.
     """
 
     loads: dict[int, int]
@@ -33,18 +33,18 @@ def width(modifiers: str) -> int:
     """Bytes of an access: .128 is 16, nothing is 4."""
     parts = modifiers.split(".")
     for name, size in (("128", 16), ("64", 8), ("U16", 2), ("S16", 2), ("U8", 1), ("S8", 1), ("256", 32)):
-        # ".64" in front of an address names its width; only that of the data is spelled in the opcode's parts.
+        # ".64" before an address is the width of the address; only that of the data is among the opcode's parts.
         if name in parts:
             return size
     return 4
 
 
 def read(text: str) -> Accesses:
-    """Reads the SASS of one kernel, in order: what a branch skips is counted too."""
+    """Reads the SASS of one kernel, in order; code that a branch skips counts too."""
     loads: dict[int, int] = {}
     stores: dict[int, int] = {}
     local = barriers = instructions = rounds = most = 0
-    pending: dict[int, tuple[int, int]] = {}  # register → which load it waits for, and that load's bytes
+    pending: dict[int, tuple[int, int]] = {}  # register → the load it waits for, and that load's bytes
     waited = True
     for match in _INSTRUCTION.finditer(text):
         opcode, _, operands = match[1].partition(" ")
@@ -52,7 +52,7 @@ def read(text: str) -> Accesses:
         instructions += name not in ("NOP", "BRA")
         local += name in ("LDL", "STL")
         barriers += name == "BAR"
-        # A load's own target is no use of it.
+        # A load's own target is not a use.
         uses = operands.partition(",")[2] if name == "LDG" else operands
         arrived = {pending[register][0] for register in map(int, _REGISTER.findall(uses)) if register in pending}
         if arrived:

@@ -15,7 +15,7 @@ _ASKED = {(4096, 4096): 3.8, (8192, 32768): 4.2, (2048, 131072): 4.2}
 
 
 def cell(kernel: str, shape: tuple[int, int], dtype: str = "float16", **facts: Any) -> Case:
-    """Softmax at any size, in a type of 16 bits."""
+    """Softmax at any size, in a 16-bit type."""
     both = 2 * shape[0] * shape[1]
     return Case(NAME, kernel, shape, reads=both, writes=both, streams=(1, 1, both), dtype=dtype, **facts)
 

@@ -1,7 +1,7 @@
 """What Kiln compiles for every row, without a GPU: `python bench/static.py [FAMILY …] [--only WORDS]`.
 
 Registers and spills from the assembler, accesses and bytes in flight from the machine code, residency from registers,
-threads and shared memory. It says what cannot be fast; only a measurement says what is.
+threads and shared memory. This shows what cannot be fast; only a measurement shows what is.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import sass
 from cases import FAMILIES, Case, family, select
 from tools import Tools
 
-# Of a Hopper multiprocessor, and the multiprocessors of an H200.
+# Limits of a Hopper multiprocessor, and the number of multiprocessors of an H200.
 REGISTERS, THREADS, BLOCKS, SHARED, MULTIPROCESSORS = 65536, 2048, 32, 227 * 1024, 132
 
 
@@ -40,18 +40,18 @@ class Launched:
 
     @property
     def resident(self) -> int:
-        """Blocks of a multiprocessor."""
+        """Resident blocks per multiprocessor."""
         usage, threads = self.cuda["usage"], self.cuda["threads"]
-        # A warp's registers are handed out 256 at a time.
+        # Registers are allocated to warps in units of 256.
         registers = -(-usage["registers"] * 32 // 256) * 256 * (threads // 32)
-        # The system keeps 1 KiB of shared memory for each block.
+        # The system reserves 1 KiB of shared memory per block.
         shared = SHARED // (self.cuda["shared_bytes"] + 1024)
         return min(BLOCKS, THREADS // threads, REGISTERS // registers, shared)
 
 
 @contextlib.contextmanager
 def compiling_only(target: str) -> Iterator[list[Launched]]:
-    """In this block a launch compiles for ``target`` and runs nothing; the list is what was launched."""
+    """Inside this block, launches compile for ``target`` and run nothing; the list collects them."""
     from kiln import knobs
     from kiln.runtime.jit import recording
 
@@ -67,13 +67,13 @@ def compiling_only(target: str) -> Iterator[list[Launched]]:
 
         return launch
 
-    # Host arrays stand for the GPU's: nothing is launched that would copy them.
+    # Host arrays stand in for GPU arrays: nothing is launched that would copy them.
     with knobs.scope(target=target, stage_arrays=True), recording(at):
         yield launched
 
 
 class _Shapes:
-    """A maker of inputs that have a shape and a type; memory that nothing touches costs none."""
+    """Makes inputs that only have a shape and a type: untouched memory costs nothing."""
 
     def __init__(self, dtype: str):
         self.dtype = dtype

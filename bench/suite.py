@@ -1,8 +1,8 @@
 """The GPU benchmarks from the command line: `kiln bench norm softmax --peers torch,quack --csv F --html F`.
 
 Rows run in child processes, a family at a time, with a time limit per row: a child that hangs or loses its device is
-ended and another goes on with the next row. Before, several children compile what peers keep on disk (`--no-prepare`
-skips that). Results are written as they come.
+killed and another continues with the next row. Beforehand, several children compile what peers cache on disk
+(`--no-prepare` skips that). Results are written as they come.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from cases import FAMILIES, PEERS, Case, select  # noqa: E402
 
 Job = dict[str, Any]
 
-# Seconds a row takes per peer when the caches on disk are warm: a guess for `--list`, which nothing else relies on.
+# Seconds per row and peer with warm disk caches: a guess for `--list`; nothing else relies on it.
 _SECONDS = {"kiln": 0.6, "torch": 0.3, "inductor": 1.8, "quack": 0.8, "triton": 1.2, "cuda": 0.6, "ceiling": 1.2}
 _STARTING, _PREPARING = 9.0, 1.2
 
-# The files that can be asked for, and how their names end.
+# The files that can be requested, and their extensions.
 ENDINGS = {"csv": "csv", "json": "json", "plot": "png", "html": "html"}
 
 
@@ -49,7 +49,7 @@ class Unusable(Exception):
 
 
 def needs_torch() -> None:
-    """Raises `Unusable` where there is no torch, without which no child gets as far as saying so."""
+    """Raises `Unusable` without torch: a child could not get far enough to report that."""
     if importlib.util.find_spec("torch") is None:
         raise Unusable(
             f"expected an interpreter with torch (because it holds the arrays and the clock of every peer), got "
@@ -59,7 +59,7 @@ def needs_torch() -> None:
 
 
 class Child:
-    """A worker process and the events it writes; ended with everything it started."""
+    """A worker process and the events it writes; ending it ends everything it started."""
 
     def __init__(self, job: Job, log: Any):
         command = [sys.executable, "-u", str(HERE / "worker.py"), json.dumps(job)]
@@ -88,7 +88,7 @@ class Child:
             raise TimeoutError from None
 
     def end(self) -> None:
-        """Ends the process group, which is this child's own."""
+        """Ends the child's own process group."""
         try:
             os.killpg(self.process.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
@@ -113,7 +113,7 @@ def job_of(options: argparse.Namespace, cases: Sequence[Case], prepare: bool) ->
 def measure_rows(options: argparse.Namespace, cases: Sequence[Case], log: Any,
                  say: Callable[[str, str], None]) -> Iterator[dict[str, Any]]:  # fmt: skip
     """Events of all rows, a child per family; a row whose child dies or hangs becomes a "failed" event."""
-    # Starting a process costs seconds that a quick run does not have.
+    # A quick run has no time for starting more processes.
     groups = [""] if options.quick else list(dict.fromkeys(case.family for case in cases))
     worked = False
     for family in groups:
@@ -121,7 +121,7 @@ def measure_rows(options: argparse.Namespace, cases: Sequence[Case], log: Any,
         while left:
             child = Child(job_of(options, left, prepare=False), log)
             current, done = left[0].name, len(left)
-            # Starting a process and importing torch is not the first row's time.
+            # Starting a process and importing torch must not count against the first row.
             limit = options.timeout + 60
             try:
                 deadline = time.monotonic() + limit
@@ -149,9 +149,10 @@ def measure_rows(options: argparse.Namespace, cases: Sequence[Case], log: Any,
 
 
 def prepare(options: argparse.Namespace, cases: Sequence[Case], log: Any, say: Callable[[str, str], None]) -> None:
-    """Fills the compilers' caches on disk, several children at once; what fails here fails again where it counts."""
+    """Fills the compilers' caches on disk, with several children at once; a failure here recurs and is reported in the
+    timed run."""
     jobs = min(options.jobs, len(cases))
-    # Neighbours of one family often share a kernel: dealt one by one, they would all compile it at the same time.
+    # Neighbours in a family often share a kernel: dealt out one by one, they would all compile it at the same time.
     size = -(-len(cases) // jobs)
     children = [Child(job_of(options, cases[i : i + size], prepare=True), log) for i in range(0, len(cases), size)]
     deadline = time.monotonic() + options.prepare_timeout
@@ -211,10 +212,10 @@ def add_arguments(found: argparse.ArgumentParser) -> None:
 
 
 def name_files(options: argparse.Namespace) -> list[str]:
-    """Gives each file that was asked for its name; what is wrong with them.
+    """Names each requested file; returns what is wrong with the names.
 
-    `--csv norm` is the family and a file of the default name: no file is called like a family, and a word that could
-    be a family's name with a slip in it (one without an ending or a folder) is refused.
+    `--csv norm` means the family and a file with the default name: no file has the name of a family, and a word that
+    might be a misspelt family (without an extension or a folder) is refused.
     """
     wrong = []
     for kind in ENDINGS:
@@ -313,7 +314,7 @@ def _measure(options: argparse.Namespace, cases: Sequence[Case], results: Any) -
             else:
                 results.failures[event["case"]] = event["message"]
                 progress.row(f"{event['case']}: {event['message']} (see {log_path})")
-            if options.json:  # what was measured stays, whatever comes next
+            if options.json:  # the measurements are kept, whatever comes next
                 results.save(options.json)
 
 

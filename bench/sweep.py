@@ -1,20 +1,20 @@
-"""Kernels over rows at sizes nobody tuned for, beside Inductor and quack: `python bench/sweep.py --csv sweep.csv`.
+"""Kernels over rows at untuned sizes, beside Inductor and quack: `python bench/sweep.py --csv sweep.csv`.
 
-Whether launch plans generalise: every kernel at few, odd and many rows, at widths that include those of models, in both
-16-bit types, with dependent launch and without. Compiling takes longest: processes that stay (ahead.py) do it while one
-process measures what is ready, some 0.2 s a cell. A run goes on where the one before ended: a cell that the CSV has is
-not measured again, and cells come in an order whose every beginning is a sample of all.
+Shows whether launch plans generalise: every kernel at few, odd and many rows, at widths that include those of models,
+in both 16-bit types, with dependent launch and without. Compiling takes longest: persistent processes (ahead.py) do it
+while one process measures what is ready, about 0.2 s per cell. A run continues where the previous one ended: a cell in
+the CSV is not measured again, and cells come in an order of which every prefix is a sample of all.
 
     python bench/sweep.py --csv sweep.csv --seconds 400               # as many as fit; again to go on
     python bench/sweep.py --csv sweep.csv --kernels rms_norm --rows 4096 --widths 5120 6656
     python bench/sweep.py --csv sweep.csv --report                    # what the file says
 
-Inductor tunes by max-autotune; where that comes within `--close` of Kiln, it goes on by coordinate descent as
-torch.compile's own mode does, the cell is measured again, and what is better for Inductor counts. A cell is timed by
-replays of a graph of some 0.6 ms behind a flushed L2, in a few rounds; in more where the verdict is close.
+Inductor tunes by max-autotune; where that comes within `--close` of Kiln, it continues with coordinate descent as
+torch.compile's own mode does, the cell is measured again, and the better result for Inductor counts. A cell is timed by
+replays of a graph of about 0.6 ms after flushing the L2, in a few rounds; in more where the verdict is close.
 
-A cell is slow where Kiln has less than 0.95 of the speed of a peer; asked of all is a geometric mean of 1.15 over the
-faster peer. A plan that loses with dependent launch is named, too.
+A cell is slow where Kiln has less than 0.95 of the speed of a peer; the requirement for all is a geometric mean of 1.15
+over the faster peer. A plan that loses with dependent launch is named, too.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ Line = dict[str, Any]
 
 # ---- the file --------------------------------------------------------------------------------------------------------
 def read(path: str) -> dict[Cell, dict[str, Line]]:
-    """By cell and peer what was recorded; a file that is not there holds nothing."""
+    """The recorded lines by cell and peer; a missing file holds none."""
     found: dict[Cell, dict[str, Line]] = {}
     if os.path.exists(path):
         with open(path, newline="", encoding="utf-8") as file:
@@ -104,32 +104,32 @@ def _head(case: Case) -> Line:
 
 def missing(cells: Sequence[Case], known: dict[Cell, dict[str, Line]], peers: Sequence[str],
             close: float = 0.0) -> list[Case]:  # fmt: skip
-    """The cells of which the file lacks a peer that is asked for, or Inductor tuned to its end where that is close."""
+    """The cells for which the file lacks a requested peer, or fully tuned Inductor where that is close."""
     lines = {case.name: known.get(cell_of(case), {}) for case in cells}
     return [case for case in cells
             if not asked_of(case, peers) <= lines[case.name].keys() or is_to_tune(lines[case.name], close)]  # fmt: skip
 
 
 def is_to_tune(lines: dict[str, Line], close: float) -> bool:
-    """Whether Inductor has not been tuned to its end and is within ``close`` of Kiln."""
+    """Whether Inductor is not fully tuned yet and is within ``close`` of Kiln."""
     if lines.get("inductor", {}).get("note") != ahead.UNTUNED:
         return False
     return lead(lines) < close
 
 
 def lead(lines: dict[str, Line]) -> float:
-    """Kiln's speed over Inductor's, of the variant that has less."""
+    """Kiln's speed over Inductor's, for Kiln's slower variant."""
     return min((over for variant in VARIANTS for over in ratios(lines, variant, ["inductor"]).values()),
                default=math.inf)  # fmt: skip
 
 
-# Of Inductor, where its tuning to the end found nothing faster: the figures are those before.
+# Note for Inductor if full tuning found nothing faster: the earlier figures stand.
 SLOWER = "coordinate descent is no faster"
 
 
 # ---- measuring -------------------------------------------------------------------------------------------------------
 def elements(wanted: Sequence[Case], l2_bytes: int, least: int) -> int:
-    """Elements of inputs that the largest of the cells takes, in ``least`` sets or in as many as fill the L2 thrice."""
+    """Elements of the inputs of the largest cell, in ``least`` sets or as many as fill the L2 three times."""
 
     def of(case: Case) -> int:
         arrays = {"swiglu": 2, "residual_rms_norm": 2}.get(case.kernel, 1)
@@ -140,7 +140,7 @@ def elements(wanted: Sequence[Case], l2_bytes: int, least: int) -> int:
 
 
 class Meter:
-    """Measures the cells that are ready; ends the process if one of them hangs, with what is known of it."""
+    """Measures the cells that are ready; if one of them hangs, reports what is known of it and ends the process."""
 
     def __init__(self, options: argparse.Namespace, count: int, device: Any):
         self.options, self.device = options, device
@@ -158,7 +158,7 @@ class Meter:
 
 
 class Sweep:
-    """A run: what is compiled, what is ready, what was measured."""
+    """A run: which cells are compiled, ready and measured."""
 
     def __init__(self, options: argparse.Namespace, wanted: Sequence[Case]):
         self.options = options
@@ -167,13 +167,13 @@ class Sweep:
         # quack's code does not depend on the number of rows: the first cell of a width stands for all.
         self.quack: dict[Any, Answer | None] = {}
         self.facts: dict[str, Any] = {}
-        self.untuned: dict[str, list[Line]] = {}  # of cells that are measured again, with Inductor tuned to its end
+        self.untuned: dict[str, list[Line]] = {}  # cells that are measured again, with Inductor fully tuned
         self.done = 0
 
     # -- tasks --
 
     def tasks(self) -> Iterator[dict[str, Any]]:
-        """What is to be compiled: a task for quack of every width, one for the other peers of every cell."""
+        """The compile tasks: a task for quack of every width, one for the other peers of every cell."""
         for case in self.cases.values():
             if "quack" in asked_of(case, self.options.peers) and (key := self._width(case)) not in self.quack:
                 self.quack[key] = None
@@ -188,7 +188,7 @@ class Sweep:
         return case.kernel, case.shape[1], case.dtype
 
     def take(self, task: dict[str, Any], answer: dict[str, Answer]) -> list[Case]:
-        """Notes what was compiled; the cells that are ready by it."""
+        """Notes what was compiled; returns the cells that are ready now."""
         case = self.cases[task["cell"]]
         if task["peers"] == ["quack"]:
             self.quack[self._width(case)] = answer["quack"]
@@ -219,7 +219,7 @@ class Sweep:
                           for name in sorted(asked_of(case, self.options.peers))))  # fmt: skip
 
     def measure(self, meter: Any, case: Case) -> bool:
-        """Measures a cell; whether Inductor is to be tuned further and the cell measured again."""
+        """Measures a cell; returns whether Inductor should be tuned further and the cell measured again."""
 
         def hangs() -> None:
             self.failed(case, f"no answer within {self.options.timeout:.0f} s")
@@ -259,7 +259,7 @@ def run(options: argparse.Namespace, wanted: Sequence[Case]) -> None:
         ready: list[Case] = []
         began, busy = time.monotonic(), 0.0
         while (pool.open or ready) and time.monotonic() < end:
-            # Whoever measures has the device alone: not for every cell anew.
+            # Take the device for a batch of cells, not for each cell anew.
             while pool.open and len(ready) < options.batch and time.monotonic() < end - CELL_SECONDS * len(ready):
                 for task, answer in pool.get(0.5):
                     ready += sweep.take(task, answer)
@@ -277,7 +277,7 @@ def run(options: argparse.Namespace, wanted: Sequence[Case]) -> None:
 
 
 def start(options: argparse.Namespace, wanted: Sequence[Case]) -> tuple[Any, dict[str, Any]]:
-    """What measures on this machine, and the facts of it."""
+    """The meter for this machine, and its facts."""
     from device import FlushingDevice, HostDevice, environment
 
     try:
@@ -288,7 +288,7 @@ def start(options: argparse.Namespace, wanted: Sequence[Case]) -> tuple[Any, dic
         with contextlib.suppress(ImportError):
             import quack  # noqa: F401 - takes seconds, while others compile
     gc.collect()
-    gc.freeze()  # what was imported stays: nobody need look through it after every cell
+    gc.freeze()  # imported objects stay: do not scan them after every cell
     return Meter(options, elements(wanted, device.l2_bytes, 2), device), environment(device) | {"method": METHOD}
 
 
@@ -297,7 +297,7 @@ def by_provider(lines: Iterable[Line]) -> dict[str, Line]:
 
 
 def told(lines: Sequence[Line]) -> str:
-    """A cell as it is reported while the sweep runs."""
+    """A cell's line of output while the sweep runs."""
     parts = [f"{line['provider']} {line['median_us'] or line['status']}" for line in lines]
     return ", ".join(parts) + "".join(f" — {line['note']}" for line in lines if line["status"] in ("failed", "wrong"))
 
@@ -316,7 +316,7 @@ def ratios(lines: dict[str, Line], variant: str, peers: Iterable[str]) -> dict[s
 
 
 def report(known: dict[Cell, dict[str, Line]], wanted: Sequence[Case], peers: Sequence[str]) -> tuple[list[str], bool]:
-    """What the file says of the cells that were asked for, and whether it is what is asked."""
+    """What the file says about the requested cells, and whether it meets the requirements."""
     text, good = [], True
     measured = {cell_of(case): known[cell_of(case)] for case in wanted if cell_of(case) in known}
     text.append(f"{len(measured)} of {len(wanted)} cells measured; asked: none under {LEAST} of {', '.join(peers)}, "

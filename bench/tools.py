@@ -1,4 +1,5 @@
-"""What families build their peers with: imports that may be missing, torch, torch.compile, Kiln's launch options."""
+"""Tools that families build their peers with: imports that may be missing, torch, torch.compile, Kiln's launch
+options."""
 
 from __future__ import annotations
 
@@ -11,22 +12,22 @@ from cases import Peer, Unavailable
 
 
 class Tools:
-    """One per row: `compile` must not hand one row what was compiled for another."""
+    """One per row: `compile` must not give a row what was compiled for another."""
 
     def __init__(self, device: Any):
         self.device = device
         self.torch = device.torch
-        self.coordinate_descent = True  # Inductor tries neighbours of the best of its configurations, too
+        self.coordinate_descent = True  # Inductor also tries neighbours of its best configuration
 
     def module(self, name: str) -> Any:
-        """Imports a module, or says that the peer is not here."""
+        """Imports a module, or raises because the peer is not available."""
         try:
             return importlib.import_module(name)
         except ImportError as error:
             raise Unavailable(f"{name}: {error}") from error
 
     def kiln(self, function: Callable[..., Any], options: dict[str, Any]) -> Callable[..., Any]:
-        """A library function, every launch of it with these launch options."""
+        """A library function whose launches all get these options."""
         if not options:
             return function
         if self.device.name == "cpu":
@@ -56,7 +57,7 @@ class Tools:
         """torch.compile, max-autotune, static shapes; its own graphs off, because ours captures its launches."""
         if self.device.name == "cpu":
             raise Unavailable("torch.compile is measured on GPUs")
-        self.torch._dynamo.reset()  # a third shape in a row would be compiled for dynamic shapes
-        # What the mode max-autotune-no-cudagraphs stands for.
+        self.torch._dynamo.reset()  # without this, a third shape in a row would be compiled for dynamic shapes
+        # What the mode max-autotune-no-cudagraphs sets.
         options = {"max_autotune": True, "coordinate_descent_tuning": self.coordinate_descent}
         return self.torch.compile(function, options=options, dynamic=False, fullgraph=True)

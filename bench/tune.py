@@ -5,12 +5,12 @@
     python bench/tune.py --device cpu           tries it on the CPU target, with few and small configurations
 
 The same kernels with the configurations of Triton's tutorials (`baselines/tuned.py`), tuned by each of the two in a
-process of its own whose cache is empty: wall time from the first launch to its end, imports and the making of arrays
-not counted. Results are checked against float64. Then every configuration is timed at length, in turns, in bursts of
-graphs that last long enough for the GPU's limit of power to decide (`measure.py`): the winner is compared with the
-fastest of all, and how the best stand is said.
+separate process with an empty cache: wall time from the first launch to its end, imports and the making of arrays not
+counted. Results are checked against float64. Then every configuration is timed at length, in turns, in bursts of graphs
+that last long enough for the GPU's limit of power to decide (`measure.py`): the winner is compared with the fastest of
+all, and the ranking of the best is shown.
 
-Asked on a host with 16 cores: a fifth of Triton's time, and a winner within 2 % of the fastest.
+Required on a host with 16 cores: a fifth of Triton's time, and a winner within 2 % of the fastest.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Row:
         else:
             shape, self.key = self.sizes, ["tokens"]
             self.host = [rng.standard_normal(shape).astype(np.float16) for _ in "qkv"]
-        if device == "cpu":  # a few that are small enough, to try the program
+        if device == "cpu":  # a few small ones, to try the program
             self.configs = [c for c in self.configs if c.num_stages in (2, 5) and c.kwargs["BM"] <= 64][:3]
             self.arrays, self.out = self.host, np.zeros(shape, np.float16)
         else:
@@ -87,7 +87,7 @@ class Row:
         return self.module.autotune(configs=self.configs, key=self.key)(kernel)
 
     def launch(self, kernel: Any, arrays: Any = None, **meta: Any) -> None:
-        """`arrays`: others in the place of its own, the output last."""
+        """`arrays`: replace its own, the output last."""
         *given, out = arrays or [*self.arrays, self.out]
         if self.name == "matmul":
             m, n, k = self.sizes
@@ -100,8 +100,8 @@ class Row:
             kernel[grid](*given, out, scale, tokens, tokens * size, SIZE=size, **meta)
 
     def sets(self, l2_bytes: int) -> list[list[Any]]:
-        """Its arrays and copies of them: together three times what the L2 holds, so that a launch finds nothing there
-        that another one has left."""
+        """Its arrays and copies of them, together three times the size of the L2, so that a launch finds nothing there
+        from another one."""
         own = [*self.arrays, self.out]
         footprint = sum(array.numel() * array.element_size() for array in own)
         return [own, *([array.clone() for array in own] for _ in range(-(-3 * l2_bytes // footprint)))]
@@ -113,7 +113,7 @@ class Row:
             torch.cuda.synchronize()
 
     def error(self) -> float:
-        """Relative, in the norm; of some rows or heads."""
+        """The relative error in the norm, over some rows or heads."""
         import numpy as np
 
         out = (self.out if self.device == "cpu" else self.out.cpu().numpy()).astype(np.float64)
@@ -148,7 +148,7 @@ def tune(name: str, device: str, by: str, exhaustive: bool) -> dict[str, Any]:
 
 
 def race_all(row: Row, kernel: Any, best: Any) -> dict[str, Any]:
-    """The winner's time over the fastest's, by what each takes when all are timed at length, over arrays in turn."""
+    """The winner's time over the fastest's, with all timed at length over rotating arrays."""
     import measure
     from device import CudaDevice
     from kiln import errors
@@ -171,14 +171,14 @@ def race_all(row: Row, kernel: Any, best: Any) -> dict[str, Any]:
         names[name] = us
         bursts[name] = (launch, us)
     least = min(names.values())
-    # Those that are far behind are no rivals.
+    # Configurations that are far behind are not rivals.
     sets = row.sets(device.torch.cuda.get_device_properties(0).L2_cache_size)
     near = {
         name: sustained_burst(device, launch, us, sets) for name, (launch, us) in bursts.items() if us < 1.5 * least
     }
     taken: dict[str, list[float]] = {name: [] for name in near}
     for turn in range(3):
-        # Who ran before, and how hot, tells in the one that follows: in each round it is another.
+        # Which one ran before, and how hot, affects the next: the order is new in each round.
         for name in random.Random(turn).sample(sorted(near), len(near)):
             taken[name].append(near[name]())
     times = {name: measure.summarize(values).median for name, values in taken.items()}
@@ -189,7 +189,7 @@ def race_all(row: Row, kernel: Any, best: Any) -> dict[str, Any]:
             "raced": len(times), "sustained_us": times, "behind": winner / times[fastest] - 1}  # fmt: skip
 
 
-# So long a burst lasts before it counts, and then.
+# How long a burst runs before it counts, and while it counts.
 SETTLE_US, BURST_US = 100_000.0, 50_000.0
 
 
@@ -215,7 +215,7 @@ def sustained_burst(device: Any, launch: Any, us: float, sets: list[list[Any]]) 
 
 
 def apart(name: str, device: str, by: str, limit: float) -> dict[str, Any]:
-    """Tunes in a process of its own, with empty caches."""
+    """Tunes in a separate process, with empty caches."""
     with tempfile.TemporaryDirectory() as empty:
         places = {"XDG_CACHE_HOME": empty, "KILN_CACHE_DIR": f"{empty}/kiln", "TRITON_CACHE_DIR": f"{empty}/triton"}
         command = [sys.executable, __file__, "--one", name, "--by", by, "--device", device]

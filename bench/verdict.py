@@ -1,10 +1,10 @@
-"""What is asked of Kiln and whether a recorded row gives it; plain arithmetic on records.
+"""What is required of Kiln and whether a recorded row meets it; plain arithmetic on records.
 
-A row's peers are everything but Kiln and the ceiling kernel; its ceiling is the fastest of them all but Kiln. Speeds:
+A row's peers are everything but Kiln and the ceiling kernel; its ceiling is the fastest of all except Kiln. Speeds:
 
     asked:  Kiln ≥ min(1.05 × best peer, 0.97 × ceiling)  and  Kiln ≥ 0.99 × best peer
     mean:   geometric mean of Kiln / best peer ≥ 1.10, over all rows but AdamW 1M
-    some rows besides: a least TB/s or a most µs
+    some rows also have a least TB/s or a most µs
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Verdict:
     over_peer: float | None = None
     of_ceiling: float | None = None
     misses: tuple[str, ...] = field(default_factory=tuple)
-    # The misses in a word or two: the peer that is too fast, the absolute figure.
+    # What was missed, in a word or two: the peer that is too fast, the absolute figure.
     limits: tuple[str, ...] = field(default_factory=tuple)
 
     @property

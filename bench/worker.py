@@ -2,9 +2,9 @@
 
     python bench/worker.py '{"cases": ["rms_norm 2048×896"], "rows_of": "cases", "peers": [...], ...}'
 
-A child can hang or lose its device; the parent then starts another with the rows that are left. Lines it writes:
+A child can hang or lose its device; the parent then starts another with the remaining rows. Lines it writes:
     {"event": "start", "case": …}   {"event": "phase", "case": …, "phase": "inductor"}   {"event": "result", …}
-    {"event": "unusable", "message": …}   and nothing after it: there is nothing to measure on
+    {"event": "unusable", "message": …}   and nothing after it: there is no device to measure on
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 def main() -> int:
     job = json.loads(sys.argv[1])
-    # Everything that libraries print goes to stderr: stdout is the parent's.
+    # Anything that libraries print goes to stderr: stdout belongs to the parent.
     lines = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
 
@@ -44,7 +44,7 @@ def main() -> int:
         with contextlib.suppress(ImportError):
             import torch._inductor.config as inductor
 
-            # What is tuned while others use the GPU must not be what the timed run finds.
+            # The timed run must not reuse what was tuned while others used the GPU.
             inductor.autotune_local_cache = False
     else:
         emit(event="environment", facts=environment(device))
@@ -64,7 +64,7 @@ def main() -> int:
             emit(event="failed", case=name, message=f"{type(error).__name__}: {error}"[:500])
             try:
                 device.synchronize()
-            except Exception:  # the context is lost: only a new process has another
+            except Exception:  # the context is lost: only a new process gets another
                 return 4
     return 0
 

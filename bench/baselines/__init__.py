@@ -1,1 +1,1 @@
-"""What Kiln is measured against besides libraries: Triton kernels, CUDA C, and a kernel that only moves bytes."""
+"""What Kiln is compared with besides libraries: Triton kernels, CUDA C, and a kernel that only moves bytes."""

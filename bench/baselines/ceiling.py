@@ -1,9 +1,9 @@
 """The ceiling of a row: the fastest kernel that moves the row's bytes in the row's mix, found by search.
 
-Small arrays beside the streams (weights, tables) are read once too. What is searched: loads in flight per thread,
-threads of a block, grids that cover the arrays at once or stay resident, hints for the caches. Neighbours of the best
-are tried, not the whole product: about 20 kernels a row. The best few then race as peers do: in a short burst a kernel
-may profit from what the one before left in the L2.
+Small arrays beside the streams (weights, tables) are also read once. The search covers loads in flight per thread,
+threads per block, grids that cover the arrays at once or stay resident, and cache hints. It tries neighbours of the
+best, not the whole product: about 20 kernels per row. The best few then race like peers, because in a short burst a
+kernel may profit from what the previous one left in the L2.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from cases import Arrays, Peer, Unavailable
 
 from baselines.cuda_kernels import load
 
-# Of `move.cu`: nothing; reads that leave nothing in L1 and writes that leave the L2 first; reads that the L2 keeps.
+# The hints of `move.cu`: none; reads that leave nothing in L1 and writes that leave the L2 first; reads that the L2
+# keeps.
 HINTS = ("none", "streaming", "kept reads")
 
 
 @dataclass(frozen=True)
 class Config:
-    """``resident``: blocks per multiprocessor that walk the arrays; 0: as many blocks as cover them at once. ``hint``:
-    what the caches are told (`HINTS`)."""
+    """``resident``: blocks per multiprocessor that walk the arrays; 0: enough blocks to cover them at once. ``hint``:
+    the cache hint (`HINTS`)."""
 
     unroll: int = 4
     threads: int = 256
@@ -45,13 +46,13 @@ def first_round(search: str, reads: int) -> list[Config]:
         configs = [Config(unroll, threads) for unroll, threads in ((1, 512), (2, 256), (4, 128), (4, 512))]
     else:
         configs = [Config(unroll, threads) for unroll in (1, 2, 4) for threads in (128, 256, 512, 1024)]
-    # What is in flight must fit the registers of a thread, beside two dozen for addresses.
+    # Loads in flight must fit a thread's registers, along with two dozen for addresses.
     return [config for config in configs if 4 * reads * config.unroll + 24 <= min(255, 65536 // config.threads)]
 
 
 def second_round(best: list[Config], search: str) -> list[Config]:
-    """Around the best of the first round: other grids and hints."""
-    # Registers for the loads in flight limit what stays resident; more than 2048 threads never do.
+    """Configurations around the best of the first round: other grids and hints."""
+    # Registers for the loads in flight limit residency; more than 2048 threads are never resident.
     grids = [blocks for blocks in (1, 2, 4, 8, 16) if blocks * best[0].threads <= 2048]
     found = [replace(best[0], resident=blocks) for blocks in grids[-3:]]
     near = best[: 1 if search == "quick" else 3]
@@ -59,7 +60,8 @@ def second_round(best: list[Config], search: str) -> list[Config]:
 
 
 def streams(arrays: Arrays, outs: Any, case: Any, mutates: tuple[str, ...]) -> tuple[list[Any], list[Any]]:
-    """The arrays that are read and written. Output w is a copy of input w: in place, arrays that change come first."""
+    """The arrays that are read and written. Output w is a copy of input w; for in-place operations, arrays that change
+    come first."""
     reads, _, size = case.streams
     inputs = [arrays[name] for name in mutates]
     for name, array in arrays.items():
@@ -69,7 +71,7 @@ def streams(arrays: Arrays, outs: Any, case: Any, mutates: tuple[str, ...]) -> t
 
 
 def extras(arrays: Arrays, case: Any, mutates: tuple[str, ...]) -> list[Any]:
-    """The small arrays that are read beside the streams: weights, tables."""
+    """The small arrays that are read in addition to the streams: weights, tables."""
     inputs, _ = streams(arrays, (), case, mutates)
     found = [array for array in arrays.values() if hasattr(array, "nbytes") and array.nbytes % 16 == 0]
     return [array for array in found if not any(array is one for one in inputs)]
@@ -102,7 +104,7 @@ def _peer(runner: Any, config: Config) -> Peer:
 
 
 def check(runner: Any, peer: Peer, outs: Any) -> None:
-    """Every output is its input, bit for bit."""
+    """Checks that every output equals its input, bit for bit."""
     torch = runner.torch
     for i in (0, runner.plan.sets - 1):
         inputs, _ = streams(runner.sets[i], outs[i] if outs else None, runner.case, runner.mutates)

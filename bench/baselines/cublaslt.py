@@ -1,7 +1,7 @@
-"""cuBLASLt called directly: every algorithm that its heuristics offer for a product, each launchable by itself.
+"""cuBLASLt called directly: every algorithm that its heuristics offer for a product, each launchable separately.
 
-The library is the one beside torch. Its matrices are columns first, so a product of row-major arrays is computed as its
-transpose: out^T = b^T · a^T. Constants and the struct are of cublasLt.h (CUDA 13).
+The library is the one installed with torch. Its matrices are column-major, so a product of row-major arrays is computed
+as its transpose: out^T = b^T · a^T. The constants and the struct come from cublasLt.h (CUDA 13).
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Product:
         half = accumulator == "f16"
         compute = COMPUTE_32I if dtype == "int8" else COMPUTE_16F if half else COMPUTE_32F
         scale = "int32" if dtype == "int8" else "float16" if half else "float32"
-        # What the library reads through a pointer, in the scale's type.
+        # The library reads these through a pointer, in the scale's type.
         self.alpha, self.beta = (np.array([value], scale) for value in (alpha, beta))
         self.desc = ctypes.c_void_p()
         call("cublasLtMatmulDescCreate", ctypes.byref(self.desc), ctypes.c_int(compute), ctypes.c_int(R[scale]))

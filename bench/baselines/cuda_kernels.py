@@ -36,7 +36,8 @@ def _kernel(file: str, name: str, **defines: int) -> Any:
 
 
 def row_shape(n: int) -> dict[str, int]:
-    """Threads, and 16-byte vectors a thread, for a row of n float16 values: up to 4, else the row is read twice."""
+    """Threads, and 16-byte vectors per thread, for a row of n float16 values: up to 4, otherwise the row is read
+    twice."""
     vectors = n // 8
     for each in (1, 2, 4):
         threads = -(-vectors // each // 32) * 32

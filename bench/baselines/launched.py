@@ -1,4 +1,4 @@
-"""Kernels that do next to nothing, to measure what launching them costs: in the words that Kiln and Triton share.
+"""Kernels that do almost nothing, to measure the cost of launching them, in the subset that Kiln and Triton share.
 
 Run with `jit` and `tl` in its globals, once for each of the two: `bench/launch.py` does.
 """

@@ -1,7 +1,7 @@
 """Products by quack, for gemm.py to tune: its kernel with configurations of our choosing.
 
-Its own tuner compiles and times some forty configurations of a product, which takes a minute. Of those we take the few
-that can win on a Hopper: large tiles that two groups share or take by turns, in clusters of two; few rows as columns.
+Its own tuner compiles and times some forty configurations of a product, which takes a minute. We use the few of them
+that can win on Hopper: large tiles that two groups share or alternate on, in clusters of two; few rows as columns.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Flash attention, forward, as a Triton kernel of ours that Triton tunes: blocks through tensor descriptors, the masked
-steps in a loop of their own, as its tutorial has them."""
+"""Flash attention, forward, as our own Triton kernel, tuned by Triton: blocks through tensor descriptors, and masked
+steps in a separate loop, as in its tutorial."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _before(arguments: dict[str, Any]) -> None:
 @triton.jit
 def _attention(q, k, v, y, scale, tokens, BM: tl.constexpr, BN: tl.constexpr, SIZE: tl.constexpr,
                CAUSAL: tl.constexpr):  # fmt: skip
-    """Heads lie one behind the other: (batch · heads · tokens, size)."""
+    """One head after the other: (batch · heads · tokens, size)."""
     block, row = tl.program_id(0), tl.program_id(1) * tokens
     rows = block * BM + tl.arange(0, BM)
     query = q.load([row + block * BM, 0])

@@ -1,4 +1,4 @@
-"""Products as Triton kernels of ours, for gemm.py to tune: a persistent one with tensor descriptors, and split-K."""
+"""Products as our own Triton kernels, for gemm.py to tune: a persistent one with tensor descriptors, and split-K."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def finish(total, c, out, alpha, beta, row, column, ADD: tl.constexpr):
 def tile_kernel(a, b, c, out, alpha, beta, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
                 GROUP: tl.constexpr, PROGRAMS: tl.constexpr, HALVES: tl.constexpr, B_ROWS: tl.constexpr,
                 ADD: tl.constexpr, HALF: tl.constexpr):  # fmt: skip
-    """One tile after another: tile, tile + PROGRAMS, …; all operands through descriptors. HALVES: the result leaves in
-    two pieces, which take half the shared memory."""
+    """One tile after another: tile, tile + PROGRAMS, …; all operands through descriptors. HALVES: the result is stored
+    in two pieces, which take half the shared memory."""
     tiles_m, tiles_n = tl.cdiv(M, BM), tl.cdiv(N, BN)
     total_type: tl.constexpr = tl.float16 if HALF else tl.float32
     for tile in tl.range(tl.program_id(0), tiles_m * tiles_n, PROGRAMS, flatten=True):
@@ -109,7 +109,7 @@ class Split:
 
 
 def tiles(m: int, n: int, itemsize: int) -> Iterator[Tile]:
-    """Configurations of `tile_kernel` worth timing: those that have won, of some two dozen, and their neighbours."""
+    """Configurations of `tile_kernel` worth timing: those that won among about two dozen, and their neighbours."""
     k = 128 // itemsize
     for each in (
         Tile(128, 256, k, 8, 3), Tile(128, 256, k, 8, 4, halves=True), Tile(128, 256, k, 8, 3, persistent=False),
@@ -134,7 +134,7 @@ def splits(m: int, n: int, k: int) -> Iterator[Split]:
             yield Split(rows, columns, step, parts, 4, stages, atomic=True)
 
 
-# How a kernel's grid is called: so that it runs, or so that it is compiled and no more.
+# How to call a kernel's grid: either to run it, or only to compile it.
 Start = Callable[[Any, tuple[int, ...]], Callable[..., Any]]
 
 
@@ -190,7 +190,7 @@ def bind_split(config: Split, m: int, n: int, k: int, torch: Any) -> Callable[..
 
 
 def compile_ahead(launches: Iterable[Callable[..., None]], a: Any, b: Any, c: Any, out: Any) -> None:
-    """Compiles what the launches need, side by side. What does not compile says so when it is launched."""
+    """Compiles what the launches need, in parallel. Compile errors show up at launch."""
     threads = ThreadPoolExecutor(max(1, len(os.sched_getaffinity(0))))
     with threads, AsyncCompileMode(threads, ignore_errors=True):
         for launch in launches:

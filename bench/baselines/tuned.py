@@ -1,11 +1,11 @@
-"""Kernels to be tuned, in the words that Kiln and Triton share; and the configurations of Triton's tutorials for them.
+"""Kernels to be tuned, in the subset that Kiln and Triton share, with the configurations of Triton's tutorials.
 
 Run with `jit`, `tl` and `Config` in its globals, once for each of the two: `bench/tune.py` does.
 """
 
 # ruff: noqa: F821 - jit, tl and Config are given
 
-# Tile rows, columns and depth, programs of a group, stages, warps: 03-matrix-multiplication of Triton 3.6.
+# Tile rows, columns and depth, programs per group, stages, warps: 03-matrix-multiplication of Triton 3.6.
 _MATMUL = [
     (128, 256, 64, 8, 3, 8), (64, 256, 32, 8, 4, 4), (128, 128, 32, 8, 4, 4), (128, 64, 32, 8, 4, 4),
     (64, 128, 32, 8, 4, 4), (128, 32, 32, 8, 4, 4), (64, 32, 32, 8, 5, 2), (32, 64, 32, 8, 5, 2),
