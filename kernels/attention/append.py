@@ -425,7 +425,8 @@ def append(
 
     The cache is ``decode_attention``'s: (batch, capacity, kv_heads, size), or with ``block_table`` (pages, page_size,
     kv_heads, size). Without ``cos`` and ``sin`` nothing is rotated. ``out`` may be q. A length beyond the cache, or a
-    position beyond the tables, stops the kernel. Arithmetic is float32, with one rounding to the type written.
+    position beyond the tables, stops the kernel; on the CPU so does a page that the cache does not have. Arithmetic is
+    float32, with one rounding to the type written.
     """
     _check_new(q, k, v, lengths)
     batch, tokens, heads, size = q.shape
@@ -443,6 +444,10 @@ def append(
     machine = machine_of(q)
     plan = append_plan(heads, k.shape[2], size, 16, machine)
     capacity = page_size if block_table is None else page_size * block_table.shape[1]
+    pages = None
+    if block_table is not None:
+        count = None if machine.gpu else k_cache.shape[0]
+        pages = Pages(block_table, *strides(block_table), page_size, count=count)
     append_kernel[(tokens * (plan.q_groups + 2 * plan.k_groups), batch)](
         heads_view(q),
         heads_view(k),
@@ -451,7 +456,7 @@ def append(
         heads_view(k_cache),
         heads_view(v_cache),
         Lengths(lengths, strides(lengths)[0], capacity),
-        None if block_table is None else Pages(block_table, *strides(block_table), page_size),
+        pages,
         _angles(cos, sin, size, interleaved),
         tokens,
         size,

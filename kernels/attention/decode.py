@@ -60,13 +60,21 @@ class Lengths:
 @kiln.struct
 class Pages:
     """Which page holds which tokens: pages of SIZE tokens, page ``table[batch, token // SIZE]``. WHOLE: a step that
-    begins at a multiple of its length never spans several pages."""
+    begins at a multiple of its length never spans several pages. ``count``: the number of pages, if programs stop at
+    any other page (None: unchecked)."""
 
     table: Any
     batch: Any
     step: Any
     SIZE: kl.constexpr
     WHOLE: kl.constexpr = False
+    count: Any = None
+
+    @kiln.jit
+    def check(self, page, mask):
+        if self.count is not None:
+            there = (0 <= page) & (page < self.count)
+            kl.device_assert(there | (mask == 0), "block_table: a page outside of the cache")
 
     @kiln.jit
     def entry(self, batch, token, mask):
@@ -76,7 +84,9 @@ class Pages:
     @kiln.jit
     def of(self, batch, token, mask):
         """The pages of tokens, and the tokens' places in them."""
-        return self.entry(batch, token, mask).to(kl.int64), token % self.SIZE
+        page = self.entry(batch, token, mask).to(kl.int64)
+        self.check(page, mask)
+        return page, token % self.SIZE
 
 
 @kiln.struct
@@ -426,6 +436,9 @@ def decode_kernel(
             coming = pages_of(pages, batch, start + 2 * PLAN.stride, lengths.most, PLAN)
         else:
             page = pages_of(pages, batch, start, lengths.most, PLAN)
+            if pages is not None and pages.count is not None:
+                token = start + kl.arange(0, PLAN.tokens)
+                pages.check(pages.entry(batch, token, token < last), token < last)
             of_keys, of_values = places_of(page, k), places_of(page, v)
         key = in_lanes(cached(k, batch, head, start, last, pages, of_keys, inside, PLAN), PLAN)
         value = in_lanes(cached(v, batch, head, start, last, pages, of_values, inside, PLAN), PLAN)
@@ -540,12 +553,12 @@ def decode_attention(
 
     Contiguous: ``k``, ``v`` are (batch, tokens, kv_heads, size). Paged: (pages, page_size, kv_heads, size) and
     ``block_table`` (batch, pages per sequence) says which page holds which tokens. ``max_length`` bounds every length
-    (default: the capacity of the cache or table); a longer one stops the kernel. With ``q`` (batch, queries, heads,
-    size) the last tokens of the cache are the queries' own: query i sees the first length - queries + i + 1.
-    ``window``: each query sees only the last ``window`` of those. A query that sees nothing gives zeros and a
-    log-sum-exp of -inf; log-sum-exp is float32 (batch, heads) or (batch, heads, queries). ``uneven``: all shares are
-    equally long, computed from all lengths, which every program reads; for batches of few long and many short
-    sequences. ``plan`` replaces the one chosen from the shape.
+    (default: the capacity of the cache or table); a longer one stops the kernel, as does, on the CPU, a page that the
+    cache does not have. With ``q`` (batch, queries, heads, size) the last tokens of the cache are the queries' own:
+    query i sees the first length - queries + i + 1. ``window``: each query sees only the last ``window`` of those. A
+    query that sees nothing gives zeros and a log-sum-exp of -inf; log-sum-exp is float32 (batch, heads) or (batch,
+    heads, queries). ``uneven``: all shares are equally long, computed from all lengths, which every program reads; for
+    batches of few long and many short sequences. ``plan`` replaces the one chosen from the shape.
     """
     batch, heads, size = q.shape[0], q.shape[-2], q.shape[-1]
     queries = q.shape[1] if q.ndim == 4 else 1
@@ -573,7 +586,8 @@ def decode_attention(
         raise ArgumentError("uneven", "expected no window (because it makes lengths even), got one")
     pages = None
     if block_table is not None:
-        pages = Pages(block_table, *strides(block_table), page_size, page_size % plan.tokens == 0)
+        count = None if machine.gpu else k.shape[0]
+        pages = Pages(block_table, *strides(block_table), page_size, page_size % plan.tokens == 0, count)
     tiles = batch * k_heads * plan.blocks
     scale = 1 / math.sqrt(size) if softmax_scale is None else softmax_scale
     decode_kernel[plan.grid(batch, k_heads)](

@@ -476,7 +476,8 @@ def attention_varlen(
     + 1]``, and keys likewise.
 
     The kernel reads these from memory, so other lengths compile nothing, as long as none exceeds ``max_seqlen_q`` and
-    ``max_seqlen_k``. Nothing after a sequence is read into it. Log-sum-exp has the shape (heads, total_q); rows that
+    ``max_seqlen_k``. A sequence that does, or that lies outside the arrays, stops the kernel on the CPU; on a GPU this
+    is not checked. Nothing after a sequence is read into it. Log-sum-exp has the shape (heads, total_q); rows that
     belong to no sequence are not written. torch differentiates it by q, k, v and sinks (`attention_varlen_backward`).
     """
     for name, array, most in (("q", cu_seqlens_q, max_seqlen_q), ("k", cu_seqlens_k, max_seqlen_k)):

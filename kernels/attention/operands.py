@@ -6,6 +6,7 @@ from typing import Any
 
 import kiln
 import kiln.language as kl
+from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import address, strides
 
 # The copy engine steps by multiples of this many bytes; launches tell compiled code about multiples of this many
@@ -97,7 +98,7 @@ class Heads:
     elements are addressed one by one. ``longest``: the most tokens of a sequence.
 
     With ``starts`` the array is (tokens, heads, size), and sequence i is its tokens from starts[i] to starts[i + 1];
-    ``back`` is TURN - token_stride."""
+    ``back`` is TURN - token_stride. CHECKED: programs stop if these lie outside the array."""
 
     data: Any
     batches: Any
@@ -111,6 +112,15 @@ class Heads:
     longest: Any
     starts: Any = None
     back: Any = None
+    CHECKED: kl.constexpr = False
+
+    @kiln.jit
+    def check(self, batch):
+        first, end = kl.load(self.starts + batch), kl.load(self.starts + batch + 1)
+        kl.device_assert(
+            (0 <= first) & (first <= end) & (end <= self.tokens), "cu_seqlens: a sequence outside of the array"
+        )
+        kl.device_assert(end - first <= self.longest, "cu_seqlens: a sequence of more tokens than max_seqlen")
 
     @kiln.jit
     def blocks(self, ROWS: kl.constexpr, SIZE: kl.constexpr, PACK: kl.constexpr = 1):
@@ -138,6 +148,8 @@ class Heads:
         blocks = self.blocks(ROWS // PACK, SIZE, PACK)
         if self.starts is None:
             return Head(self, blocks, number, batch, head, None, self.tokens, ROWS, SIZE, PACK)
+        if self.CHECKED:
+            self.check(batch)
         first = kl.load(self.starts + batch).to(kl.int32)
         tokens = kl.load(self.starts + batch + 1).to(kl.int32) - first
         return Head(self, blocks, head, None, head, first, tokens, ROWS, SIZE)
@@ -155,6 +167,7 @@ def heads_of(
         shape, steps = ((x[0], x[2], x[1], x[3]) for x in (shape, steps))
     batches, tokens, heads, size = shape
     longest = tokens if longest is None else longest
+    checked = starts is not None and not machine_of(array).gpu
     if described and (steps[3] == 1 or size == 1):
         # With one batch, head or token the stride is free: use one that the copy engine can step by.
         free = -(-size // PITCH) * PITCH
@@ -162,9 +175,9 @@ def heads_of(
         batch = free if starts is not None else batch
         if min(batch, token, head) > 0:
             back = None if starts is None else TURN - token
-            return Heads(array, batches, heads, tokens, size, batch, head, token, None, longest, starts, back)
+            return Heads(array, batches, heads, tokens, size, batch, head, token, None, longest, starts, back, checked)
     batch, token, head, step = steps
-    return Heads(array, batches, heads, tokens, size, batch, head, token, step, longest, starts)
+    return Heads(array, batches, heads, tokens, size, batch, head, token, step, longest, starts, None, checked)
 
 
 def is_fetched(x: Heads) -> bool:

@@ -736,7 +736,8 @@ def codes_of(codes: Any, ranges: Any, recent: Any, block_table: Any, tokens: int
     if block_table is None:
         return Codes(codes, ranges, recent, codes.shape[2])
     side = codes.shape[2] * 16
-    pages = Pages(block_table, *strides(block_table), side, side % tokens == 0)
+    count = None if machine_of(codes).gpu else codes.shape[0]
+    pages = Pages(block_table, *strides(block_table), side, side % tokens == 0, count)
     return Codes(codes, ranges, recent, codes.shape[2], codes.shape[1], pages)
 
 

@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 from harness import DTYPES, assert_close, random
-from kiln.kernels.attention import append, append_quantized, decode_quantized, quantized_cache, quantized_reference
+from kiln import errors
+from kiln.kernels.attention import (
+    append,
+    append_quantized,
+    decode_attention,
+    decode_quantized,
+    quantized_cache,
+    quantized_reference,
+)
 from kiln.kernels.rope import reference as rope_reference
 from kiln.kernels.rope import rope_tables
 
@@ -112,6 +120,33 @@ def test_a_step_of_a_model(rng, bits):
     weight = np.exp(score - score.max(-1, keepdims=True))
     exact = np.einsum("bht,bthd->bhd", weight / weight.sum(-1, keepdims=True), means[1].repeat(2, axis=2))
     assert_close(out, exact, length=70, scale=2.0**10)
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("page", [-1, 3, 2**30])
+def test_pages_that_are_not_there_stop_the_program(rng, page, dtype):
+    """They were read and written; what the table says behind the length is anything."""
+    q, k, v = (random(rng, (1, 8, heads, 32)) for heads in (4, 2, 2))
+    k_cache, v_cache = random(rng, (3, 32, 2, 32)), random(rng, (3, 32, 2, 32))
+    eight, four = (quantized_cache(1, 32, 2, 32, bits, q, pages=3) for bits in (8, 4))
+    recent = {"k_recent": four.k_recent, "v_recent": four.v_recent}
+    lengths = np.array([64], np.int32)
+    for table, wrong in (([1, page, 0], True), ([0, 2, page], False)):
+        table = np.array([table], dtype)
+        for call in (
+            lambda t=table: append(q, k, v, k_cache, v_cache, lengths, block_table=t),
+            lambda t=table: append_quantized(q, k, v, *eight[:4], lengths, block_table=t),
+            lambda t=table: append_quantized(q, k, v, *four[:4], lengths, block_table=t, **recent),
+            lambda t=table: decode_attention(q, k_cache, v_cache, lengths, block_table=t),
+            lambda t=table: decode_quantized(q, *eight[:4], lengths, block_table=t),
+            lambda t=table: decode_quantized(q, *four[:4], lengths, block_table=t, **recent),
+        ):
+            if wrong:
+                with pytest.raises(errors.DeviceAssertError, match="block_table: a page outside of the cache"):
+                    call()
+            else:
+                call()
 
 
 def test_errors(rng):

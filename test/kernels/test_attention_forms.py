@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from harness import assert_close, random, strided
 from kiln import errors
-from kiln.kernels.attention import attention, attention_varlen, kernel, reference
+from kiln.kernels.attention import attention, attention_varlen, attention_varlen_backward, kernel, reference
 from kiln.kernels.attention.configs import AttentionPlan, packed
 from kiln.kernels.case import blank, blank_like
 from kiln.kernels.launches import launches_of
@@ -153,6 +153,31 @@ def test_varlen(rng, dtype, options):
 def test_varlen_slopes_of_each_sequence(rng):
     slopes = np.abs(random(rng, (3, 4)))
     compare_ragged(ragged(rng, (44, 63, 20), (44, 63, 50)), causal=True, alibi_slopes=slopes)
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize(
+    "starts, k_starts, message",
+    [
+        ((0, 71), (0, 70), "outside"),
+        ((0, 70), (0, 71), "outside"),
+        ((-1, 70), (0, 70), "outside"),
+        ((0, 50, 20, 70), (0, 20, 40, 70), "outside"),
+        ((0, 70), (0, 30), "max_seqlen"),
+        ((0, 30), (0, 70), "max_seqlen"),
+    ],
+)
+def test_sequences_that_are_not_there_stop_the_program(rng, starts, k_starts, message, dtype):
+    """They were read and written: beyond the arrays, or not at all."""
+    q, k, v = random(rng, (70, 4, 32)), random(rng, (70, 2, 32)), random(rng, (70, 2, 32))
+    longest = 60 if message == "max_seqlen" else 100
+    cu = np.asarray(starts, dtype), np.asarray(k_starts, dtype)
+    with pytest.raises(errors.DeviceAssertError, match=f"cu_seqlens: .*{message}"):
+        attention_varlen(q, k, v, *cu, longest, longest)
+    lse = np.zeros((4, 70), np.float32)
+    with pytest.raises(errors.DeviceAssertError, match=f"cu_seqlens: .*{message}"):
+        attention_varlen_backward(q, k, v, q, lse, q, *cu, longest, longest)
 
 
 def test_other_lengths_compile_nothing(rng, monkeypatch):
