@@ -204,14 +204,15 @@ static std::optional<int64_t> stepOfExact(Value value, scf::ForOp loop) {
 
 /// What an iteration of `loop` adds to a number, or to each element of a tile; std::nullopt if unknown. Numbers
 /// narrower than 64 bits must advance like the loop's induction variable: that does not wrap, so they never take a
-/// value twice.
+/// value twice. Numbers narrower than 32 bits are not tracked: they wrap by less than a tile may span.
 static std::optional<int64_t> stepOf(Value value, scf::ForOp loop) {
   std::optional<int64_t> step = stepOfExact(value, loop);
   Type type = getElementTypeOrSelf(value.getType());
-  bool narrow = type.isInteger() && type.getIntOrFloatBitWidth() < 64;
+  unsigned bits = type.isInteger() ? type.getIntOrFloatBitWidth() : 64;
   APInt own;
-  if (step && *step && narrow &&
-      !(matchPattern(loop.getStep(), m_ConstantInt(&own)) && std::abs(*step) == std::abs(own.getSExtValue())))
+  if (step && *step && bits < 64 &&
+      (bits < 32 || !matchPattern(loop.getStep(), m_ConstantInt(&own)) ||
+       std::abs(*step) != std::abs(own.getSExtValue())))
     return std::nullopt;
   return step;
 }

@@ -87,13 +87,16 @@ std::optional<int64_t> Evaluator::stepOfScalar(Value scalar) {
   return mayRepeat(sum, scalar.getType()) ? std::nullopt : std::optional(sum);
 }
 
-/// Whether a number that advances by `step` may wrap and return to an earlier value. It cannot with 64 bits, nor if it
-/// advances no faster than the loop's induction variable, since the loop ends before that.
+/// Whether a number that advances by `step` may wrap and return to an earlier value. It cannot with 64 bits, nor with
+/// 32 if it advances no faster than the loop's induction variable, since the loop ends before that. A narrower number
+/// wraps by less than a tile may span, into the middle of what another iteration touches.
 bool Evaluator::mayRepeat(int64_t step, Type type) {
   Type element = getElementTypeOrSelf(type);
+  unsigned bits = element.isInteger() ? element.getIntOrFloatBitWidth() : 64;
   APInt count;
-  return step && element.isInteger() && element.getIntOrFloatBitWidth() < 64 &&
-         (!matchPattern(loop.getStep(), m_ConstantInt(&count)) || std::abs(step) > std::abs(count.getSExtValue()));
+  return step && bits < 64 &&
+         (bits < 32 || !matchPattern(loop.getStep(), m_ConstantInt(&count)) ||
+          std::abs(step) > std::abs(count.getSExtValue()));
 }
 
 std::optional<Numbers> Evaluator::repeat(Value scalar, int64_t count) {

@@ -3,6 +3,7 @@
 // RUN: kiln-opt %s --split-input-file --kiln-insert-barriers --kiln-verify-barriers | FileCheck %s
 
 #t = #layout.map<blocked [128] vector 1 warps 4>
+#e = #layout.map<blocked [512] vector 4 warps 4>
 #u = #layout.map<blocked [128] vector 4 warps 4>
 #twice = #layout.map<blocked [64] vector 1 warps 4>
 #grid = #layout.map<blocked [8, 16] vector 1 warps 4>
@@ -164,6 +165,32 @@ func.func @carried_narrow(%p: !tile.ptr<f32>, %n: i32) {
     tile.store %a, %x : tensor<128x!tile.ptr<f32>, #t>, tensor<128xf32, #t>
     %b = arith.addi %o, %step : tensor<128xi32, #t>
     scf.yield %b : tensor<128xi32, #t>
+  }
+  return
+}
+
+// A sum of 8 bits wraps by 256, by which an iteration that goes on by 512 comes into the midst of another.
+// CHECK-LABEL: @counted_in_bytes
+// CHECK: scf.for
+// CHECK: kgpu.barrier cta
+// CHECK-NEXT: tile.load
+// CHECK-NEXT: tile.store
+func.func @counted_in_bytes(%p: !tile.ptr<f32>, %n: i8, %c: i8) {
+  %zero = arith.constant 0 : i8
+  %step = arith.constant 64 : i8
+  %on = arith.constant dense<448> : tensor<512xi32, #e>
+  %r = tile.make_range 0 to 512 : tensor<512xi32, #e>
+  %q = tile.splat %p : !tile.ptr<f32> -> tensor<512x!tile.ptr<f32>, #e>
+  %first = tile.addptr %q, %r : tensor<512x!tile.ptr<f32>, #e>, tensor<512xi32, #e>
+  %last = scf.for %i = %zero to %n step %step iter_args(%a = %first) -> tensor<512x!tile.ptr<f32>, #e> : i8 {
+    %sum = arith.addi %i, %c : i8
+    %w = arith.extsi %sum : i8 to i32
+    %s = tile.splat %w : i32 -> tensor<512xi32, #e>
+    %b = tile.addptr %a, %s : tensor<512x!tile.ptr<f32>, #e>, tensor<512xi32, #e>
+    %x = tile.load %b : tensor<512x!tile.ptr<f32>, #e> -> tensor<512xf32, #e>
+    tile.store %b, %x : tensor<512x!tile.ptr<f32>, #e>, tensor<512xf32, #e>
+    %next = tile.addptr %a, %on : tensor<512x!tile.ptr<f32>, #e>, tensor<512xi32, #e>
+    scf.yield %next : tensor<512x!tile.ptr<f32>, #e>
   }
   return
 }

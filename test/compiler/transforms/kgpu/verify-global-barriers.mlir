@@ -176,6 +176,34 @@ func.func @carried_narrow(%p: !tile.ptr<f32>, %n: i32) {
 
 // -----
 
+// A sum of 8 bits wraps by 256, by which an iteration that goes on by 512 comes into the midst of another.
+#e = #layout.map<blocked [512] vector 4 warps 4>
+func.func @counted_in_bytes(%p: !tile.ptr<f32>, %n: i8, %c: i8) {
+  %zero = arith.constant 0 : i8
+  %step = arith.constant 64 : i8
+  %on = arith.constant dense<448> : tensor<512xi32, #e>
+  %r = tile.make_range 0 to 512 : tensor<512xi32, #e>
+  %q = tile.splat %p : !tile.ptr<f32> -> tensor<512x!tile.ptr<f32>, #e>
+  %first = tile.addptr %q, %r : tensor<512x!tile.ptr<f32>, #e>, tensor<512xi32, #e>
+  %last = scf.for %i = %zero to %n step %step iter_args(%a = %first) -> tensor<512x!tile.ptr<f32>, #e> : i8 {
+    %sum = arith.addi %i, %c : i8
+    %w = arith.extsi %sum : i8 to i32
+    %s = tile.splat %w : i32 -> tensor<512xi32, #e>
+    %b = tile.addptr %a, %s : tensor<512x!tile.ptr<f32>, #e>, tensor<512xi32, #e>
+    // expected-error @below {{expected a barrier between this and an earlier access}}
+    // expected-note @below {{the earlier access}}
+    %x = tile.load %b : tensor<512x!tile.ptr<f32>, #e> -> tensor<512xf32, #e>
+    // expected-error @below {{expected a barrier between this and an earlier access}}
+    // expected-note @below {{the earlier access}}
+    tile.store %b, %x : tensor<512x!tile.ptr<f32>, #e>, tensor<512xf32, #e>
+    %next = tile.addptr %a, %on : tensor<512x!tile.ptr<f32>, #e>, tensor<512xi32, #e>
+    scf.yield %next : tensor<512x!tile.ptr<f32>, #e>
+  }
+  return
+}
+
+// -----
+
 #t = #layout.map<blocked [128] vector 1 warps 4>
 
 func.func @from_a_pointer_by_less(%p: !tile.ptr<f32>, %n: i32) {
