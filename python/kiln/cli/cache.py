@@ -1,4 +1,4 @@
-"""`kiln cache`: what is kept of compiled kernels, whether it is whole, why something was compiled again."""
+"""`kiln cache`: lists, checks and cleans the compile cache, and says why a kernel was compiled again."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from kiln import errors, knobs
 
 def add_parser(verbs: Any) -> None:
     """Adds the verb to the command line."""
-    parser = verbs.add_parser("cache", help="show, check and clean what is kept of compiled kernels")
+    parser = verbs.add_parser("cache", help="show, check and clean the compile cache")
     parser.add_argument("--root", help="folder of the cache (default: KILN_CACHE)")
     inner = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    ls = inner.add_parser("ls", help="every entry: key, kind, size, age, kernel")
-    ls.add_argument("kernel", nargs="?", help="of this kernel alone")
+    ls = inner.add_parser("ls", help="list entries: key, kind, size, age, kernel")
+    ls.add_argument("kernel", nargs="?", help="list only this kernel's entries")
     ls.set_defaults(run=_list)
-    inner.add_parser("stat", help="where it is, what it takes").set_defaults(run=_stat)
-    inner.add_parser("verify", help="read every byte; what is not as written is set aside").set_defaults(run=_verify)
-    gc = inner.add_parser("gc", help="remove what was not used for longest, and what dead processes left")
-    gc.add_argument("--size", help="what may stay, such as 100M (default: KILN_CACHE_SIZE)")
+    inner.add_parser("stat", help="show where the cache is and how much space it takes").set_defaults(run=_stat)
+    inner.add_parser("verify", help="check every byte and set damaged entries aside").set_defaults(run=_verify)
+    gc = inner.add_parser("gc", help="evict the least recently used entries, and leftovers of dead processes")
+    gc.add_argument("--size", help="size to shrink to, such as 100M (default: KILN_CACHE_SIZE)")
     gc.set_defaults(run=_collect)
-    why = inner.add_parser("why", help="what was other in the last compile of a kernel than in those before")
+    why = inner.add_parser("why", help="show how a kernel's last compile differs from earlier ones")
     why.add_argument("kernel", help="name, such as softmax")
     why.set_defaults(run=_why)
 

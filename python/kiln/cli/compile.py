@@ -27,11 +27,11 @@ def add_parser(verbs: Any) -> None:
     """Adds the verb to the command line."""
     parser = verbs.add_parser(
         "compile",
-        help="compile a kernel, or go on from the file of a stage",
+        help="compile a kernel, or resume from the file of a stage",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("input", help=f"FILE.py::NAME, or a file of a stage ({STAGE_FILES})")
+    parser.add_argument("input", help=f"FILE.py::NAME, or the file of a stage ({STAGE_FILES})")
     parser.add_argument("--signature", default="", help='types and values, "x=*fp32:16, n=i32, BLOCK=1024"')
     parser.add_argument(
         "--disjoint",
@@ -46,14 +46,14 @@ def add_parser(verbs: Any) -> None:
         help="stage: tile, opt, cpu, llvm, asm or object; for a GPU tile, opt, kgpu, llvm, ptx, cubin or sass "
         "(default: the last of the target, by the name object)",
     )
-    parser.add_argument("-o", "--output", help="file to write; - is the terminal (default: NAME.EXTENSION; text: -)")
+    parser.add_argument("-o", "--output", help="file to write; - for the terminal (default: NAME.EXTENSION; text: -)")
     parser.add_argument("--check", choices=("none", "bounds", "races"), help="checks in the code (KILN_CHECK)")
-    parser.add_argument("--num-warps", type=int, metavar="N", help="warps of a block, on a GPU (default: 4)")
+    parser.add_argument("--num-warps", type=int, metavar="N", help="warps per block, on a GPU (default: 4)")
     parser.add_argument("--cluster", type=int, metavar="N", help="blocks per program, on a GPU (default: 1)")
-    parser.add_argument("--maxnreg", type=int, metavar="N", help="most registers of a thread, on a GPU")
+    parser.add_argument("--maxnreg", type=int, metavar="N", help="maximum registers per thread, on a GPU")
     parser.add_argument("--schedule", metavar="NAME", help="how products are scheduled, on a GPU (default: auto)")
-    parser.add_argument("--stages", type=int, metavar="N", help="slots of the channels of a schedule")
-    parser.add_argument("--consumers", type=int, metavar="N", help="groups of warps that multiply in a schedule")
+    parser.add_argument("--stages", type=int, metavar="N", help="slots in a schedule's channels")
+    parser.add_argument("--consumers", type=int, metavar="N", help="warp groups that multiply in a schedule")
     parser.add_argument(
         "--describe-pointers",
         action=argparse.BooleanOptionalAction,
@@ -61,7 +61,7 @@ def add_parser(verbs: Any) -> None:
         "has it, in kernels that multiply; in files of a stage: no)",
     )
     parser.add_argument("--pdl", action="store_true", help="programmatic dependent launch, on a GPU")
-    parser.add_argument("--single-wave", action="store_true", help="programs of a launch all run at once, on a GPU")
+    parser.add_argument("--single-wave", action="store_true", help="all programs of a launch are resident, on a GPU")
     parser.add_argument("--streaming", action="store_true", help="a launch reads far more than a GPU's L2 holds")
     parser.add_argument("--no-fp-fusion", action="store_true", help="never fuse a product and a sum")
     parser.add_argument("--line-info", action="store_true", help="keep source lines in the code")

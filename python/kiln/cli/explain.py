@@ -21,7 +21,7 @@ def add_parser(verbs: Any) -> None:
     """Adds the verb to the command line."""
     parser = verbs.add_parser(
         "explain",
-        help="say why a kernel is as fast as it is",
+        help="explain a kernel's speed",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -31,14 +31,14 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("--target", help="row of the target table (default: KILN_TARGET, else this machine's)")
     parser.add_argument("--grid", default="1", help="program instances, 977 or 8,16 (default: one)")
     parser.add_argument("--values", default="", help='integers of the launch, "n=1000000" (default: 4096 each)')
-    parser.add_argument("--machine", help="GPU whose peaks the roofline has: H200, H100, A100, … (default: by target)")
+    parser.add_argument("--machine", help="GPU whose peaks the roofline uses: H200, H100, A100, … (default: by target)")
     for option, text in (
-        ("num-warps", "warps of a block"), ("cluster", "blocks per program"), ("maxnreg", "most registers of a thread"),
+        ("num-warps", "warps per block"), ("cluster", "blocks per program"), ("maxnreg", "most registers per thread"),
         ("stages", "slots of the channels of a schedule"), ("consumers", "groups of warps that multiply"),
     ):  # fmt: skip
         parser.add_argument(f"--{option}", type=int, metavar="N", help=f"{text}, on a GPU")
     parser.add_argument("--schedule", metavar="NAME", help="how products are scheduled, on a GPU (default: auto)")
-    parser.add_argument("--json", action="store_true", help="all that is known, as JSON")
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
     parser.add_argument("--html", metavar="FILE", help="write one page with the layouts drawn")
     parser.set_defaults(run=run)
 

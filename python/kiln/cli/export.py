@@ -26,7 +26,7 @@ def add_parser(verbs: Any) -> None:
     """Adds the verbs to the command line."""
     parser = verbs.add_parser(
         "export",
-        help="machine code, a typed header and a source for C++ and C",
+        help="write machine code, a typed header and a source file for C++ and C",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -39,11 +39,11 @@ def add_parser(verbs: Any) -> None:
         " one target alone. Given several times, a launch takes the most special that fits its arguments",
     )
     parser.add_argument(
-        "--target", action="append", default=[], help="row of the target table (kiln info), as often as there are"
+        "--target", action="append", default=[], help="row of the target table (kiln info); may be repeated"
     )
     parser.add_argument("-o", "--output", required=True, metavar="DIR", help="folder to write into")
-    parser.add_argument("--name", help="of the class, the functions and the files (default: the kernel's)")
-    parser.add_argument("--namespace", default="kernels", help="of the class (default: kernels)")
+    parser.add_argument("--name", help="name of the class, the functions and the files (default: the kernel's)")
+    parser.add_argument("--namespace", default="kernels", help="namespace of the class (default: kernels)")
     parser.add_argument(
         "--disjoint",
         metavar="NAMES",
@@ -51,7 +51,7 @@ def add_parser(verbs: Any) -> None:
     )
     parser.set_defaults(run=run)
 
-    config = verbs.add_parser("config", help="where headers, library and CMake package are, for C++ and C")
+    config = verbs.add_parser("config", help="show where the headers, library and CMake package for C++ and C are")
     kinds = config.add_mutually_exclusive_group(required=True)
     for option, folder in (("--cmake-dir", "cmake"), ("--include-dir", "include"), ("--library-dir", "lib")):
         kinds.add_argument(option, dest="folder", action="store_const", const=folder)

@@ -21,15 +21,15 @@ def add_parser(verbs: Any) -> None:
     """Adds the verb to the command line."""
     parser = verbs.add_parser(
         "freeze",
-        help="compile all that declared launches ask for into a bundle",
+        help="compile everything that the declared launches need into a bundle",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("input", help="FILE.py::NAME, or MODULE::NAME")
-    parser.add_argument("--domain", action="append", required=True, help="arguments and launch options; any number")
+    parser.add_argument("--domain", action="append", required=True, help="arguments, launch options; may be repeated")
     parser.add_argument("--overlap", action="append", default=[], metavar="NAMES", help="arrays that may overlap: x,y")
-    parser.add_argument("--target", action="append", required=True, help="row of the target table; any number")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="compiles at a time (default: 1)")
+    parser.add_argument("--target", action="append", required=True, help="row of the target table; may be repeated")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="parallel compiles (default: 1)")
     parser.add_argument("-o", "--output", required=True, metavar="DIR", help="the bundle")
     parser.set_defaults(run=run)
 

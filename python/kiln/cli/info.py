@@ -13,7 +13,7 @@ from typing import Any
 def add_parser(verbs: Any) -> None:
     """Adds the verb to the command line."""
     parser = verbs.add_parser("info", help="show versions, the machine, targets and switches")
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument("--json", action="store_true", help="print as JSON")
     parser.set_defaults(run=run)
 
 

@@ -24,7 +24,7 @@ def add_parser(verbs: Any) -> None:
     """Adds the verb to the command line."""
     parser = verbs.add_parser(
         "tune",
-        help="tune ahead of time, into a file that ships with a package",
+        help="tune ahead of time and write the results to a file to ship with a package",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -39,12 +39,12 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("--count", type=int, default=12, help="gemm: plans to race (default: 12)")
     parser.add_argument("--signature", default="", help='a kernel: "x=*fp32[M, N], n=N, scale=0.5"')
     parser.add_argument("--grid", default="1", help='a kernel: "cdiv(n, BLOCK), 1" of arguments and configuration')
-    parser.add_argument("--rep", type=float, help="most milliseconds of launches for a configuration (default: 100)")
-    parser.add_argument("--isolate", action="store_true", help="a kernel: launch in a process of its own")
+    parser.add_argument("--rep", type=float, help="maximum milliseconds of launches per configuration (default: 100)")
+    parser.add_argument("--isolate", action="store_true", help="a kernel: launch in a separate process")
     parser.add_argument(
-        "--same-numerics", action="store_true", help="a kernel: only the bits of the first configuration"
+        "--same-numerics", action="store_true", help="a kernel: only configurations bit-identical to the first"
     )
-    parser.add_argument("--list", action="store_true", help="say what would be tuned, run nothing")
+    parser.add_argument("--list", action="store_true", help="show what would be tuned, without running it")
     parser.add_argument("-o", "--output", help="file to write (default: NAME.tuned.json)")
     parser.set_defaults(run=run)
 
