@@ -191,13 +191,22 @@ def check_function(name: str, function: Any, names: str, args: Any) -> None:
             f"{type(function).__name__}",
         )
     check_value("args", args, f"a tuple (because {name} is given each)", isinstance(args, (tuple, list)))
-    own = inspect.signature(function.fn)
-    try:
-        own.bind(*names.split(", "), *args)
-    except TypeError:
+    count = len(names.split(", "))
+    if not _takes(function.fn, count + len(args)):
+        own = inspect.signature(function.fn)
         also = f" and the {len(args)} of args" if len(args) > 0 else ""
-        hint = f"pass what {name} takes besides in args" if len(own.parameters) > len(names.split(", ")) else None
-        raise ArgumentError(name, f"expected a function of ({names}){also}, got one of {own}", hint) from None
+        hint = f"pass what {name} takes besides in args" if len(own.parameters) > count else None
+        raise ArgumentError(name, f"expected a function of ({names}){also}, got one of {own}", hint)
+
+
+@functools.lru_cache(maxsize=1024)
+def _takes(function: Any, count: int) -> bool:
+    """Whether a Python function can be given so many arguments."""
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    return True
 
 
 @by_name
