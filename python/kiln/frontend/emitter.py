@@ -346,10 +346,11 @@ class Emitter:
         return call_function(self, fn, list(args), dict(kwargs or {}))
 
     def symbol(self, name: str) -> str:
-        """A function name nobody has yet."""
-        unique, count = name, 0
+        """A function name nobody has yet, in ASCII: assemblers take no other."""
+        plain = "".join(letter if letter.isascii() else f"u{ord(letter):04x}" for letter in name)
+        unique, count = plain, 0
         while unique in self._symbols:
             count += 1
-            unique = f"{name}.{count}"
+            unique = f"{plain}.{count}"
         self._symbols.add(unique)
         return unique

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import kiln
 import kiln.language as kl
 import numpy as np
 import pytest
 from kiln import knobs
-from running import launch
+from running import kernel_of, launch
 
 POINTERS = """
 @jit
@@ -126,3 +128,25 @@ def test_what_is_no_tuple_is_named():
 
     with pytest.raises(CompilationError, match="tuple"):
         launch("@jit\ndef kernel(y):\n    kl.store(y, kl.tuple(3)[0])\n", np.zeros(1, np.float32))
+
+
+LETTERS = """
+@jit
+def größe(x):
+    return x + 1
+
+@jit
+def ядро(вход, n):
+    kl.store(вход, größe(kl.load(вход)) * n)
+"""
+
+
+def test_names_of_other_letters_than_ascii():
+    x = np.ones(1, np.float32)
+    kernel = kernel_of(LETTERS.replace("@jit", "@kiln.jit"))
+    kernel[(1,)](x, 3.0)
+    assert x[0] == 6
+    with knobs.scope(target="sm_90a"):
+        ptx = kernel.warmup(kl.float32, 3.0).asm["ptx"]
+    names = re.findall(r"\.entry\s+([^\s(]+)", ptx)
+    assert names == ["kiln_u044fu0434u0440u043e"], names
