@@ -149,6 +149,13 @@ class KernelFunction:
 
             got = f"the class {fn.__name__}" if isinstance(fn, type) else f"a value of type {type(fn).__name__}"
             raise UsageError(f"expected a Python function to compile, got {got}")
+        if fn.__name__ == "<lambda>":
+            from kiln.errors import UsageError
+
+            raise UsageError(
+                "expected a function with a def to compile, got a lambda",
+                hint="write it with def and decorate it with @kiln.jit; only grids may be lambdas",
+            )
         self.fn = fn
         self.__name__ = fn.__name__
         self.__qualname__ = fn.__qualname__
@@ -376,6 +383,15 @@ class BoundFunction(NamedTuple):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(self.instance, *args, **kwargs)
+
+    def __getitem__(self, grid: Any) -> Any:
+        from kiln.errors import UsageError
+
+        name, owner = self.function.__name__, type(self.instance).__name__
+        raise UsageError(
+            f"expected a kernel before a grid, got {name} as a method of an object of class {owner}",
+            hint=f"define {name} outside of the class, or put @staticmethod above @kiln.jit",
+        )
 
 
 def jit(fn: Callable | None = None, **options: Any) -> Any:

@@ -15,8 +15,12 @@ _ROUNDING = {"rtne": None, "rtz": "3 : i32"}
 
 LARGEST_FP8 = {"fp8e4nv": 448.0, "fp8e5": 57344.0}
 
-_SPELLED = ("float16", "bfloat16", "float32", "float64", "float8e4nv", "float8e5", "int32", "int1")
-_PYTHON = {"float": "float32", "int": "int32", "bool": "int1"}
+# Numpy's types have the same names.
+_SPELLED = (
+    "float16", "bfloat16", "float32", "float64", "float8e4nv", "float8e5",
+    "int1", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+)  # fmt: skip
+_PYTHON = {"float": "float32", "int": "int32", "bool": "int1", "bool_": "int1"}
 
 
 def scalar_type(value: Any, what: str = "a type such as kl.float32") -> Any:
@@ -26,7 +30,8 @@ def scalar_type(value: Any, what: str = "a type such as kl.float32") -> Any:
         return value.scalar
     if isinstance(value, str) and dtype.is_dtype(value):
         return dtype(value)
-    name = value if isinstance(value, str) else _PYTHON.get(getattr(value, "__name__", ""))
+    name = value if isinstance(value, str) else getattr(value, "__name__", "")
+    name = name if isinstance(value, str) else _PYTHON.get(name, name)
     hint = f"write kl.{name}" if name in _SPELLED else None
     raise error(f"expected {what}, got {describe(value)}", hint, value=value)
 

@@ -48,7 +48,9 @@ def check_pointer_operand(pointer: Any, what: str) -> tensor:
     if is_number(value) or not isinstance(value, tensor) or not value.type.scalar.is_ptr():
         raise error(
             f"expected a pointer or a tile of pointers in {what}, got {describe(value)}",
-            hint="add an offset to an argument that is an array, as in x_ptr + offsets",
+            hint="pass an array, or test the argument with `is not None` first"
+            if value is None
+            else "add an offset to an argument that is an array, as in x_ptr + offsets",
             value=value,
         )
     return value

@@ -68,6 +68,8 @@ def describe(value: Any) -> str:
         if cls is not None:
             return f"{cls.__name__}({', '.join(map(describe, value))})"
         return "(" + ", ".join(map(describe, value)) + (",)" if len(value) == 1 else ")")
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
     if callable(value) or hasattr(value, "__name__"):
         return f"the function {getattr(value, '__name__', value)}"
     name = type(value).__name__

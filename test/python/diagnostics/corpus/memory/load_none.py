@@ -1,0 +1,16 @@
+"""An optional argument is loaded though it is None."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def kernel(x, bias):
+    kl.store(x, kl.load(x) + kl.load(bias))
+
+
+kernel[(1,)](X, None)
