@@ -144,3 +144,36 @@ def test_threads_agree_how_often_a_loop_runs(launched, emulated, turn):
         assert y[0] in (256, 256 + 256 * 257), y[0]
 
     launched(launch)
+
+
+@kiln.jit
+def _looks(flags, x, y, BLOCK: kl.constexpr, N: kl.constexpr, DESCRIBED: kl.constexpr):
+    value = kl.load(x + kl.arange(0, BLOCK))
+    total = kl.sum(value, axis=0)
+    kl.store(flags + N, 1)  # the array is written, if not here
+    if DESCRIBED:
+        seen = kl.make_tensor_descriptor(flags, [N], [1], [N]).load([0])
+    else:
+        seen = kl.load(flags + kl.arange(0, N))
+    if kl.max(seen, axis=0) == 0:
+        total = kl.sum(kl.minimum(value, total), axis=0)
+        kl.store(y, total)
+    else:
+        kl.store(y + 1, total)
+        total = kl.max(value, axis=0)
+    kl.store(y + 2, kl.sum(kl.minimum(value, total), axis=0))
+
+
+@pytest.mark.parametrize("described", [False, True], ids=["pointers", "descriptor"])
+@pytest.mark.parametrize("turn", range(6, 16))
+def test_threads_agree_on_a_tile_that_decides(launched, emulated, turn, described):
+    """Each warp holds all flags, and reduces them by itself: another program writes one while some have read it."""
+    x = np.ones(4096, np.float32)
+
+    def launch():
+        flags, y = np.zeros(8, np.int32), np.zeros(3, np.float32)
+        with emulated.meanwhile(turn, 1):
+            _looks[(1,)](flags, x, y, BLOCK=4096, N=4, DESCRIBED=described, num_warps=4)
+        assert y.tolist() in ([4096, 0, 4096], [0, 4096, 4096])
+
+    launched(launch)

@@ -1,6 +1,7 @@
-// Scalars that are read from memory and steer control flow. Every thread reads for itself; if the memory may be written
-// meanwhile, two of them may read different values and diverge for good. So one thread's value is stored and all
-// threads load that. In a loop that waits for another instance the read is repeated each time.
+// Values that are read from memory and steer control flow. Every thread reads for itself; if the memory may be written
+// meanwhile, two threads may read different values and diverge for good. So one thread's value is stored and all
+// threads load that. This applies to scalars, and to tiles whose elements several threads hold, which may be reduced
+// without an exchange. In a loop that waits for another instance the read is repeated each time.
 #include "compiler/analysis/Disjoint.h"
 #include "compiler/transforms/kgpu/Exchange.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -8,6 +9,7 @@
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::kgpu;
+using layout::Coord;
 
 /// Whether a use of a value steers control flow; if not, `next` gets the values that depend on it.
 static bool follow(OpOperand &use, SmallVectorImpl<Value> &next) {
@@ -63,22 +65,46 @@ static bool decidesControl(Value value) {
   return false;
 }
 
+/// Whether several threads hold what is read.
+static bool isReplicated(Type type) {
+  auto tile = dyn_cast<RankedTensorType>(type);
+  return !tile || llvm::any_of(ArrayRef{Coord::Lane, Coord::Warp, Coord::Group, Coord::Cta},
+                               [&](Coord coord) { return layoutOf(tile).isReplicated(coord); });
+}
+
+/// A loop that reads the same place repeatedly expects somebody to write it, if only another launch. If a tile's place
+/// moves, the loop searches memory instead.
+static bool isAwaited(Operation *op) {
+  auto loop = op->getParentOfType<scf::WhileOp>();
+  if (!loop || !isa<RankedTensorType>(op->getResult(0).getType()))
+    return bool(loop);
+  Value pointer = accessedPointer(op);
+  return !pointer || !loop->isAncestor(pointer.getParentBlock()->getParentOp());
+}
+
 static LogicalResult exchangeLoad(Exchanges &exchanges, Operation *op) {
-  auto load = cast<tile::LoadOp>(op);
-  Value result = load.getResult();
-  if (isa<RankedTensorType>(result.getType()) || !decidesControl(result))
+  Value result = op->getResult(0);
+  if (!decidesControl(result))
     return success();
-  // A loop that polls expects somebody to write, if only another launch.
-  if (op->getParentOfType<scf::WhileOp>())
-    load.setIsVolatile(true);
-  else if (isConstantRead(op->getParentOfType<func::FuncOp>(), op))
+  if (isAwaited(op)) {
+    if (auto load = dyn_cast<tile::LoadOp>(op))
+      load.setIsVolatile(true);
+  } else if (isConstantRead(op->getParentOfType<func::FuncOp>(), op)) {
     return success();
+  }
+  if (!isReplicated(result.getType()))
+    return success();
+  auto tile = dyn_cast<RankedTensorType>(result.getType());
   exchanges.b.setInsertionPointAfter(op);
-  Value place = exchanges.allocate(result.getType(), exchanges.wholeInEachCta({1}));
+  SmallVector<int64_t> shape(tile ? tile.getShape() : ArrayRef<int64_t>{1});
+  Value place = exchanges.allocate(getElementTypeOrSelf(result.getType()), exchanges.wholeInEachCta(shape));
   auto store = LocalStoreOp::create(exchanges.b, result, place, /*byOwner=*/true);
   Value known = exchanges.load(place, result.getType());
   result.replaceAllUsesExcept(known, store);
   return success();
 }
 
-void kgpu::addLoadExchange(ExchangeTable &table) { table[tile::LoadOp::getOperationName()] = exchangeLoad; }
+void kgpu::addLoadExchange(ExchangeTable &table) {
+  table[tile::LoadOp::getOperationName()] = exchangeLoad;
+  table[tile::DescLoadOp::getOperationName()] = exchangeLoad;
+}

@@ -104,8 +104,8 @@ def LowerExchangesPass : Pass<"kiln-lower-exchanges", "::mlir::func::FuncOp"> {
     - a histogram: counters in memory, zeroed, incremented by the owners (`kgpu.local_atomic_add`), and loaded.
     - a product: both inputs are stored, and read by the accumulator's threads (`kgpu.dot`).
     - an atomic whose result is used by threads that do not own its element: store by the owners, load by all.
-    - a scalar read from memory that steers control flow: store by one thread, load by all, unless nothing writes that
-      memory during the launch.
+    - a scalar read from memory that steers control flow, or a tile whose elements several threads hold: store by one
+      thread, load by all, unless nothing writes that memory during the launch.
 
     ```mlir
     %s = tile.reduce(%x) axis 0 {...} : (tensor<4096xf32, #four_warps>) -> f32

@@ -283,3 +283,81 @@ func.func @flags(%p: !tile.ptr<i32>, %q: !tile.ptr<i32> {tile.disjoint}) {
   tile.store %p, %v : !tile.ptr<i32>, i32
   return
 }
+
+// -----
+
+// Of a tile, too, where several threads hold an element; where none do, a reduction exchanges it. In a loop that looks for
+// something its place moves: nobody is waited for, and it is no volatile read.
+#each = #layout.map<replicated [4] warps 4>
+#once = #layout.map<blocked [128] vector 1 warps 4>
+// CHECK-LABEL: @flag_tiles
+// CHECK: tile.load
+// CHECK-NEXT: %[[M:.*]] = kgpu.alloc
+// CHECK-NEXT: kgpu.local_store %{{.*}}, %[[M]] {byOwner}
+// CHECK-NEXT: %[[F:.*]] = kgpu.local_load %[[M]]
+// CHECK-NEXT: tile.reduce(%[[F]])
+// CHECK: tile.load
+// CHECK-NEXT: kgpu.partial_reduce
+// CHECK: scf.while
+// CHECK: tile.load %{{.*}} {isVolatile}
+// CHECK-NEXT: kgpu.alloc
+// CHECK: scf.while
+// CHECK: tile.load %{{[0-9a-z_]+}} :
+// CHECK-NEXT: kgpu.alloc
+func.func @flag_tiles(%p: !tile.ptr<i32>, %q: !tile.ptr<i32> {tile.disjoint}) {
+  %zero = arith.constant 0 : i32
+  %r = tile.make_range 0 to 4 : tensor<4xi32, #each>
+  %s = tile.splat %p : !tile.ptr<i32> -> tensor<4x!tile.ptr<i32>, #each>
+  %a = tile.addptr %s, %r : tensor<4x!tile.ptr<i32>, #each>, tensor<4xi32, #each>
+  %v = tile.load %a : tensor<4x!tile.ptr<i32>, #each> -> tensor<4xi32, #each>
+  %m = tile.reduce(%v) axis 0 {
+  ^bb0(%x: i32, %y: i32):
+    %o = arith.maxsi %x, %y : i32
+    tile.yield %o : i32
+  } : (tensor<4xi32, #each>) -> i32
+  %c = arith.cmpi eq, %m, %zero : i32
+  scf.if %c {
+    tile.store %p, %zero : !tile.ptr<i32>, i32
+  }
+  %r1 = tile.make_range 0 to 128 : tensor<128xi32, #once>
+  %s1 = tile.splat %p : !tile.ptr<i32> -> tensor<128x!tile.ptr<i32>, #once>
+  %a1 = tile.addptr %s1, %r1 : tensor<128x!tile.ptr<i32>, #once>, tensor<128xi32, #once>
+  %v1 = tile.load %a1 : tensor<128x!tile.ptr<i32>, #once> -> tensor<128xi32, #once>
+  %m1 = tile.reduce(%v1) axis 0 {
+  ^bb0(%x: i32, %y: i32):
+    %o = arith.maxsi %x, %y : i32
+    tile.yield %o : i32
+  } : (tensor<128xi32, #once>) -> i32
+  %c1 = arith.cmpi eq, %m1, %zero : i32
+  scf.if %c1 {
+    tile.store %p, %zero : !tile.ptr<i32>, i32
+  }
+  %s2 = tile.splat %q : !tile.ptr<i32> -> tensor<4x!tile.ptr<i32>, #each>
+  scf.while : () -> () {
+    %v2 = tile.load %s2 : tensor<4x!tile.ptr<i32>, #each> -> tensor<4xi32, #each>
+    %m2 = tile.reduce(%v2) axis 0 {
+    ^bb0(%x: i32, %y: i32):
+      %o = arith.maxsi %x, %y : i32
+      tile.yield %o : i32
+    } : (tensor<4xi32, #each>) -> i32
+    %again = arith.cmpi eq, %m2, %zero : i32
+    scf.condition(%again)
+  } do {
+    scf.yield
+  }
+  %end = scf.while (%at = %s2) : (tensor<4x!tile.ptr<i32>, #each>) -> tensor<4x!tile.ptr<i32>, #each> {
+    %v3 = tile.load %at : tensor<4x!tile.ptr<i32>, #each> -> tensor<4xi32, #each>
+    %m3 = tile.reduce(%v3) axis 0 {
+    ^bb0(%x: i32, %y: i32):
+      %o = arith.maxsi %x, %y : i32
+      tile.yield %o : i32
+    } : (tensor<4xi32, #each>) -> i32
+    %again = arith.cmpi eq, %m3, %zero : i32
+    scf.condition(%again) %at : tensor<4x!tile.ptr<i32>, #each>
+  } do {
+  ^bb0(%at: tensor<4x!tile.ptr<i32>, #each>):
+    %next = tile.addptr %at, %r : tensor<4x!tile.ptr<i32>, #each>, tensor<4xi32, #each>
+    scf.yield %next : tensor<4x!tile.ptr<i32>, #each>
+  }
+  return
+}
