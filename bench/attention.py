@@ -57,9 +57,7 @@ class Row:
     causal: bool
     tokens: int
     backward: bool = False
-    few: tuple[int, int, int] | None = (
-        None  # sequences, heads, and heads of keys, instead of those for 16384 tokens
-    )
+    few: tuple[int, int, int] | None = None  # sequences, heads, and heads of keys, instead of those for 16384 tokens
 
     @property
     def name(self) -> str:

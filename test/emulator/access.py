@@ -23,13 +23,13 @@ def is_shared(ins: Instruction) -> bool:
 
 
 def addresses_of(machine: Any, address: Address, lanes: Any, shared: bool) -> np.ndarray:
-    """As 64-bit numbers; those of shared memory may stand in 32-bit registers."""
+    """Addresses as 64-bit numbers; those of shared memory may be in 32-bit registers."""
     base = machine.read("u32" if shared else "s64", address.row, lanes)
     return base.astype(np.int64) + address.offset
 
 
 def check_waited(machine: Any) -> None:
-    """A kernel that waits for the launch before does so ahead of everything that launch may have to do with."""
+    """Checks that a kernel that waits for the previous launch does so before anything that launch may affect."""
     if machine.waits_for_grid and not machine.warp.waited:
         raise Fault("global memory ahead of griddepcontrol.wait: the launch before may still write it or read it")
 
@@ -76,7 +76,7 @@ def _load(ins: Instruction) -> Run:
 
     def run(machine: Any, lanes: Any) -> None:
         addresses = addresses_of(machine, address, lanes, shared)
-        # Nothing is written before everything is read: the address may be one of the destinations.
+        # Read everything before writing anything: the address may be one of the destinations.
         found = np.empty((len(rows), len(addresses)), f"u{size}")
         check_alignment(addresses, whole)
         for block, places, which in parts(machine, ins, addresses, min(whole, 8), lanes):
@@ -93,7 +93,7 @@ def _load(ins: Instruction) -> Run:
 
 
 def _check_end(block: Any, places: np.ndarray, size: int) -> None:
-    """The last words of a vector: its first word decided which block it is in."""
+    """Checks the last words of a vector; the first word decided which block it is in."""
     if bounds(places, size)[1] > block.end:
         bad = int(places[places + size > block.end][0])
         raise Fault(f"out of bounds: {size} bytes at {bad:#x}, {bad - block.end} bytes after the end")

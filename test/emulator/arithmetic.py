@@ -26,7 +26,7 @@ def flushed(x: np.ndarray) -> np.ndarray:
 
 
 def elementwise(instruction: Instruction, function: Callable[..., Any]) -> Run:
-    """`function` of the operands, as the instruction's type says, with `.ftz`, `.sat` and `.relu` honoured."""
+    """Applies `function` to the operands in the instruction's type, with `.ftz`, `.sat` and `.relu`."""
     kind, (to, *sources) = instruction.type, instruction.operands
     flush = "ftz" in instruction.modifiers and kind == "f32"
     saturate = "sat" in instruction.modifiers
@@ -115,7 +115,7 @@ def _mul(ins: Instruction) -> Run:
 
 
 def _exact_fma(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """In float64 there is no wider type: exact fractions, rounded once."""
+    """float64 has no wider type: exact fractions, rounded once."""
     result = np.asarray(x * y + z)
     for i in np.flatnonzero(np.isfinite(x) & np.isfinite(y) & np.isfinite(z)):
         exact = Fraction(float(x[i])) * Fraction(float(y[i])) + Fraction(float(z[i]))
@@ -163,7 +163,7 @@ def _rem(ins: Instruction) -> Run:
 
 
 def _of_numbers(two: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
-    """The other operand of a NaN. numpy's fmin and fmax keep a NaN that signals."""
+    """With one NaN, returns the other operand. numpy's fmin and fmax keep a signalling NaN."""
     return lambda x, y: np.where(np.isnan(x), y, np.where(np.isnan(y), x, two(x, y)))
 
 

@@ -23,7 +23,7 @@ LARGEST_BYTES = (1 << 20) - 1
 
 @dataclass
 class NamedBarrier:
-    """Who has come this time, and whether they wait. `count`: threads that are to come; 0: all that there are."""
+    """Which warps have arrived this time, and whether they wait. `count`: expected threads; 0: all threads."""
 
     count: int = 0
     times: int = 0
@@ -85,7 +85,7 @@ def _open_cluster(machine: Any) -> None:
 
 
 def on_exit(machine: Any, warp: Any) -> None:
-    """Barriers for all threads do not wait for those that have gone."""
+    """Barriers for all threads do not wait for threads that have exited."""
     for (block, _), barrier in machine.named.items():
         if block == warp.block and not barrier.count:
             _open(machine, block, barrier)
@@ -174,9 +174,9 @@ def _fence(ins: Instruction) -> Run:
 
 @dataclass
 class Mbarrier:
-    """A phase ends when `count` have arrived and as many bytes have come as were announced.
+    """A phase ends when `count` threads have arrived and all announced bytes have come.
 
-    What arrivals let others know is gathered for the next phase: that of the barrier's own block, and of all.
+    The clocks that arrivals release are gathered for the next phase, for the barrier's own block and for all blocks.
     """
 
     block: int
@@ -210,7 +210,7 @@ class Mbarrier:
         self.store(machine)
 
     def word(self) -> int:
-        """What its 64 bits hold, so that a stray store shows."""
+        """The contents of its 64 bits, so that a stray store is noticed."""
         return 0xB << 60 | (self.count & 0xFFFFF) << 40 | (self.missing & 0xFFFFF) << 20 | (self.phase & 0xFFFFF)
 
     def store(self, machine: Any) -> None:
@@ -234,7 +234,8 @@ def _place(machine: Any, address: int, own: int) -> tuple[int, int]:
 
 
 def mbarrier_at(machine: Any, address: int, own: int, by_copy: bool = False) -> Mbarrier:
-    """One that this warp knows to be initialised; for one that a copy is to complete, with the fence that asks for."""
+    """The mbarrier at an address, which this warp must know to be initialised; if a copy completes it, with the fence
+    that this requires."""
     block, offset = _place(machine, address, own)
     if (block, offset) not in machine.mbarriers:
         raise Fault(f"no mbarrier has been initialised at {offset - SHARED_BASE:#x} of block {block}")
@@ -287,8 +288,8 @@ def _arrive(ins: Instruction) -> Run:
     to, address, *amount = ins.operands
     modifiers = ins.modifiers
     wide = "cluster" in modifiers
-    # Who names no scope at another block's barrier says that it has read, as hardware has it: no instruction of its own
-    # that reads is under way. What it wrote there is not told of by that; nothing here tells the two apart.
+    # An arrival without a scope at another block's barrier says that the warp has read, as in hardware: none of its own
+    # reads is in flight. It does not release what the warp wrote; nothing here distinguishes the two.
     plain = not {"cta", "cluster"} & set(modifiers)
     if "shared::cluster" in modifiers and to is not None:
         raise Unsupported(f"{ins}: the state of a barrier of another block")
@@ -368,10 +369,10 @@ def _wait(ins: Instruction) -> Run:
                 continue
             attempt = ins.line, barrier.offset, barrier.phase
             if attempt in warp.tried and not warp.impatient:
-                # It tries again once the phase is over: a loop around it would do the same.
+                # It tries again once the phase is over, as a loop around it would.
                 phase = barrier.phase
                 return Wait(ins, lambda b=barrier, p=phase: b.phase > p, again=True, state=lambda b=barrier: str(b))
-            # The first time it gives up, as it may: code that is not in a loop would go on too early.
+            # The first attempt gives up, as it may: code without a loop would continue too early.
             warp.tried.add(attempt)
         machine.write("pred", over, lanes, done)
         warp.impatient = warp.impatient and done.all()
@@ -394,7 +395,7 @@ def _mbarrier(ins: Instruction) -> Run:
 
 
 def send(ins: Instruction) -> Run:
-    """st.async: data and the count of its bytes come later, together; so do those of lanes that tell one mbarrier."""
+    """st.async: data and its byte count arrive later, together; so do those of lanes that signal one mbarrier."""
     to, source, counter = ins.operands
     rows = source if isinstance(source, tuple) else (source,)
     size = bits_of(ins.type) // 8

@@ -33,7 +33,7 @@ and.b32 %r4, %r1, 31;
 
 @dataclass(frozen=True)
 class Mapped:
-    """An array, and the map that describes it to the copy engine."""
+    """An array and the tensor map that describes it to the copy engine."""
 
     array: np.ndarray
     map: TensorMap
@@ -46,7 +46,7 @@ def mapped(array, box, swizzle=0, nan=False):
 def launch(body, *arguments, threads=32, cluster=1, order=1, shared=2048, form="", grid=(1, 1, 1)):
     """Runs `body`. Argument i is an array, whose address is in %d(i+40), or a mapped one, the address of whose map is.
 
-    In all of it: %r1 the thread, %r2 its warp, %r3 where shared memory begins, %r4 the lane.
+    Throughout: %r1 is the thread, %r2 its warp, %r3 the start of shared memory, %r4 the lane.
     """
     parameters, loads = [], []
     for i, argument in enumerate(arguments):

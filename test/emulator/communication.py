@@ -15,7 +15,7 @@ FULL = 0xFFFFFFFF
 
 
 def check_together(machine: Any, row: int | None, lanes: Any) -> None:
-    """All lanes that the mask names must be here: what a lane reads from one that is not is undefined."""
+    """All lanes that the mask names must be here: reading from an absent lane is undefined."""
     mask = FULL if row is None else int(machine.read("u32", row, lanes)[0])
     here = FULL if isinstance(lanes, slice) else sum(1 << int(lane) % 32 for lane in lanes)
     alive = FULL if machine.warp.size == 32 else sum(1 << int(lane) % 32 for lane in machine.warp.lanes)
@@ -89,7 +89,7 @@ def _elect(ins: Instruction) -> Run:
     def run(machine: Any, lanes: Any) -> None:
         check_together(machine, mask, lanes)
         numbers = np.arange(32) if isinstance(lanes, slice) else lanes % 32
-        # Which lane is not said, only that it is the same one for the same mask.
+        # Which lane it is is unspecified, except that the same mask gives the same lane.
         chosen = numbers.max() if machine.order < 0 else numbers.min()
         machine.write("b32", leader, lanes, chosen)
         machine.write("pred", elected, lanes, numbers == chosen)
@@ -98,7 +98,7 @@ def _elect(ins: Instruction) -> Run:
 
 
 def mask_row(ins: Instruction) -> int | None:
-    """Where an instruction says which lanes it names; None: all."""
+    """The row of an instruction's lane mask; None: all lanes."""
     if ins.name in ("bar", "barrier"):
         return ins.operands[0] if "warp" in ins.modifiers else None
     return ins.operands[-1] if ins.name in ("shfl", "redux", "vote", "match", "elect") else None
@@ -131,8 +131,8 @@ def _map_address(ins: Instruction) -> Run:
     kind = f"u{bits_of(ins.type)}"
 
     def run(machine: Any, lanes: Any) -> None:
-        # An address in a block that there is not is no mistake before it is used: LLVM takes the instruction out of the
-        # branch of the lanes that use it.
+        # An address in a block that does not exist is an error only when it is used: LLVM hoists the instruction out of
+        # the branch of the lanes that use it.
         ranks = np.minimum(machine.read("u32", rank, lanes).astype(np.uint64), np.uint64(MOST_BLOCKS))
         own = machine.read(kind, address, lanes).astype(np.uint64) & np.uint64((1 << WINDOW) - 1)
         machine.write(kind, to, lanes, own | ranks + np.uint64(1) << np.uint64(WINDOW))

@@ -34,7 +34,7 @@ def launched(request):
 
 @pytest.fixture
 def in_orders(request):
-    """Runs in every order; each launch used the instructions that it is to use."""
+    """Runs in every order, and checks that each launch used the expected instructions."""
     if not request.config.pluginmanager.hasplugin("emulator.plugin"):
         pytest.skip("not under `-p emulator.plugin`")
     emulator = request.getfixturevalue("emulated")

@@ -53,7 +53,7 @@ def _generic_address(ins: Instruction) -> Run:
 
 
 def _to_fp8(values: list[np.ndarray], kind: str) -> Any:
-    """Low half first. `satfinite`: what is too large becomes the largest."""
+    """Low half first. `satfinite`: values out of range become the largest finite one."""
     narrow = FP8[kind]
     largest = float(ml_dtypes.finfo(narrow).max)
     word: Any = 0
@@ -105,7 +105,7 @@ def _convert(ins: Instruction) -> Run:
     if to_kind == "tf32":
 
         def to_tf32(machine: Any, lanes: Any) -> None:
-            # Half away from zero (rna) or to even (rn), to 10 bits behind the point; what is infinite or nan stays.
+            # Rounds half away from zero (rna) or to even (rn), to 10 fraction bits; infinities and NaN stay.
             bits = machine.read("u32", source, lanes)
             half = (
                 np.uint32(0x1000)
@@ -124,7 +124,7 @@ def _convert(ins: Instruction) -> Run:
             value = machine.read(kind, source, lanes)
             value = rounding(value) if rounding else value
             if kind not in FLOATS and to_kind == "bf16":
-                # ml_dtypes goes by way of float32: rounded to odd there, so that the second rounding is the only one.
+                # ml_dtypes converts through float32: round to odd there, so that only the second rounding counts.
                 value = _float_to_odd(value)
             if "sat" in ins.modifiers:
                 value = np.where(np.isnan(value), 0, np.clip(value, 0, 1))
@@ -155,7 +155,7 @@ def _convert(ins: Instruction) -> Run:
 
 
 def _float_to_odd(value: np.ndarray) -> np.ndarray:
-    """Integers in float32; where they are not exact, the neighbour whose last bit is set."""
+    """Integers in float32; if inexact, the neighbour whose last bit is set."""
     near = value.astype(np.float32)
     exact = [int(n) - int(v) if np.isfinite(n) else 0 for n, v in zip(near, value, strict=True)]
     even = (near.view(np.uint32) & 1) == 0

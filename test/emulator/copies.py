@@ -1,5 +1,5 @@
 """Asynchronous copies: by threads (cp.async), and by the copy engine (cp.async.bulk, with tensor maps and without),
-which also combines boxes with what is there (cp.reduce.async.bulk.tensor)."""
+which also reduces boxes into memory (cp.reduce.async.bulk.tensor)."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def _maps(machine: Any, operand: Address, dims: int, lanes: Any) -> list[tuple[T
         if not len(made.box) == dims == len(places):
             raise Fault(f"a tensor map of rank {len(made.box)} for {len(places)} coordinates in {dims} dimensions")
         place = tuple(int(place[i]) for place in places)
-        # As an H200 was seen to do: it ends the launch with an illegal instruction.
+        # As observed on an H200: it ends the launch with an illegal instruction.
         if place[0] * ELEMENTS[made.element][0] % 16:
             raise Fault(f"misaligned: a box {place[0]} elements along its rows, no multiple of 16 bytes")
         found.append((made, place))
@@ -231,7 +231,7 @@ def _check_bulk(size: int, *addresses: int) -> None:
 
 
 def _copy_in(ins: Instruction) -> Run:
-    """To shared memory, of this block or of others, each of which counts the bytes at its own mbarrier."""
+    """Copies to shared memory of this block or of others; each counts the bytes at its own mbarrier."""
     modifiers, operands = ins.modifiers, list(ins.operands)
     if "L2::cache_hint" in modifiers:
         operands.pop()
@@ -333,7 +333,7 @@ def _wait_bulk(ins: Instruction) -> Run:
 
 
 def _copy_out(ins: Instruction) -> Run:
-    """From shared memory of the own block, in the bulk group that the thread has open."""
+    """Copies from the block's own shared memory, in the bulk group that the thread has open."""
     modifiers, operands = ins.modifiers, list(ins.operands)
     if "L2::cache_hint" in modifiers:
         operands.pop()
@@ -398,7 +398,7 @@ def _depart_out(machine: Any, ins: Instruction, block: int, chunks: np.ndarray, 
         if inside.any() and last > first:
             rows = data.reshape(len(addresses), -1)[inside, first * size : last * size]
             if combine is not None:
-                # Rows one by one: they may lie on one another.
+                # Row by row: they may overlap.
                 for at, row in zip(addresses[inside], rows, strict=True):
                     there = machine.memory.gather(np.array([at]), row.size)
                     sums = combine(there.view(made.numbers), np.ascontiguousarray(row)[None].view(made.numbers))
@@ -410,7 +410,7 @@ def _depart_out(machine: Any, ins: Instruction, block: int, chunks: np.ndarray, 
 
 
 def check_end(machine: Any, block: int) -> None:
-    """The threads of a block have gone: nothing reads or fills its memory any more."""
+    """Once a block's threads have exited, nothing may read or fill its memory."""
     for thread, (index, group, ins) in machine.bulk_reads.items():
         if machine.warps[index].block == block and not machine.clocks.knows(
             index, machine.clocks.part("bulk", thread), group

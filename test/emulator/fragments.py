@@ -1,6 +1,6 @@
 """Matrices in the registers of a warp: which lane holds which element, ldmatrix and stmatrix, products by warps (mma).
 
-A register of a factor holds as many elements as fit in 32 bits, one behind the other along K (of f64: one in 64 bits).
+A register of an operand holds as many elements as fit in 32 bits, consecutive along K (for f64: one in 64 bits).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _EIGHT_BITS = {kind: np.arange(256, dtype=np.uint8).view(dtype).astype(np.float6
 
 
 def numbers(kind: str, raw: np.ndarray) -> np.ndarray:
-    """Bytes, the last dimension, as numbers of a factor."""
+    """Converts bytes, the last dimension, to numbers of an operand."""
     raw = np.ascontiguousarray(raw)
     if kind in _EIGHT_BITS:
         return _EIGHT_BITS[kind][raw]
     if kind == "tf32":
-        # The low bits are not looked at.
+        # The low bits are ignored.
         return (raw.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
     if kind == "bf16":
         return (raw.view(np.uint16).astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
@@ -40,7 +40,8 @@ def numbers(kind: str, raw: np.ndarray) -> np.ndarray:
 
 @lru_cache
 def left_places(registers: int, rows: int, each: int) -> tuple[np.ndarray, np.ndarray]:
-    """Row and K of [register, lane, element] of a left factor of `rows` rows: eights of rows first, then along K."""
+    """Row and K of [register, lane, element] of a left operand of `rows` rows: groups of eight rows first, then along
+    K."""
     register, lane, element = np.ogrid[:registers, :32, :each]
     halves = rows // 8
     row = GROUP[lane] + 8 * (register % halves) + 0 * element
@@ -49,14 +50,14 @@ def left_places(registers: int, rows: int, each: int) -> tuple[np.ndarray, np.nd
 
 @lru_cache
 def right_places(registers: int, each: int) -> tuple[np.ndarray, np.ndarray]:
-    """K and column of [register, lane, element] of a right factor of 8 columns."""
+    """K and column of [register, lane, element] of a right operand of 8 columns."""
     register, lane, element = np.ogrid[:registers, :32, :each]
     return register * 4 * each + MEMBER[lane] * each + element, GROUP[lane] + 0 * (register + element)
 
 
 @lru_cache
 def sum_places(columns: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Row and column of [pair, lane, element] of an accumulator: eights of rows first, then eights of columns."""
+    """Row and column of [pair, lane, element] of an accumulator: groups of eight rows first, then of eight columns."""
     halves = rows // 8
     pair, lane, element = np.ogrid[: columns // 8 * halves, :32, :2]
     return GROUP[lane] + 8 * (pair % halves) + 0 * element, pair // halves * 8 + MEMBER[lane] * 2 + element
@@ -109,7 +110,7 @@ def write_sum(machine: Any, rows: tuple[int, ...], kind: str, matrix: np.ndarray
 
 
 def check_integers(kind: str, matrix: np.ndarray, saturate: bool) -> np.ndarray:
-    """Sums of integers wrap, or stay at the largest."""
+    """Sums of integers wrap around, or saturate."""
     if kind != "s32":
         return matrix
     if saturate:
@@ -122,7 +123,7 @@ SHAPES = "m16n8k4 m16n8k8 m16n8k16 m16n8k32 m8n8k4"
 
 @operation("mma", "sync aligned row col satfinite " + SHAPES)
 def _warp_product(ins: Instruction) -> Run:
-    """Exact here, and rounded once; what the machine rounds in between differs from one to the next."""
+    """Exact here and rounded once; the intermediate rounding of real machines varies."""
     to, left, right, added = (rows if isinstance(rows, tuple) else (rows,) for rows in ins.operands)
     kind, left_kind, right_kind, added_kind = ins.types
     height, columns, depth = (int(n) for n in re.findall(r"\d+", ins.one_of(*SHAPES.split())))
@@ -219,4 +220,4 @@ def _transpose(ins: Instruction) -> Run:
     return run
 
 
-assert SHARED_BASE % 1024 == 0  # swizzles are of absolute addresses
+assert SHARED_BASE % 1024 == 0  # swizzles apply to absolute addresses

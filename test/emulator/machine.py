@@ -1,9 +1,9 @@
 """The threads of a launch: warps that run one after another, up to where each has to wait.
 
-The order of warps is drawn from a seed: what lacks a barrier sees old or new values depending on the order, so a second
-order shows it. Orders 1 and -1 let each warp run until it waits, one after the other and the opposite; other orders
-also take turns at random. What works beside the warps (copies, messages) arrives as late as it may in order 1, at once
-in order -1, and at random in others.
+The order of warps is drawn from a seed: code that lacks a barrier sees old or new values depending on the order, so a
+second order exposes it. Orders 1 and -1 let each warp run until it waits, in opposite orders of warps; other orders
+also take turns at random. Asynchronous work (copies, messages) arrives as late as possible in order 1, at once in order
+-1, and at random in others.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from .ordering import Clocks, Order
 from .ptx import SPECIAL, Address, Fault, Instruction, Unsupported, parse
 
 LANES = 32
-# Instructions of all warps of one program: more is taken for a loop without an end.
+# Most instructions of all warps of one program: more is taken for an endless loop.
 LARGEST_RUN = 4_000_000
-# A warp's turn, in instructions: what spins on memory lets others run.
+# A warp's turn, in instructions: a warp that spins on memory lets others run.
 TURN = 20_000
 # Types that numpy computes with as float32.
 BFLOATS = ("bf16", "bf16x2")
-# So often all waits may give up with nothing coming of it.
+# How often all waits may give up without progress.
 PATIENCE = 8
-# A turn of a random order.
+# The length of a turn in a random order.
 SHORT_TURN = 400
-# These name lanes of a warp: a lane that comes early waits for the others.
+# These name lanes of a warp: a lane that arrives early waits for the others.
 TOGETHER = {"bar", "barrier", "shfl", "redux", "vote", "match", "activemask", "elect", "wgmma", "setmaxnreg", "mma",
             "ldmatrix", "stmatrix", "movmatrix"}  # fmt: skip
-# With these, bytes of shared memory are marked: who fills them, who reads them.
+# With these, bytes of shared memory are marked with who fills and who reads them.
 ASYNCHRONOUS = {"cp", "wgmma"}
 # Instructions whose first operand is not written.
 WITHOUT_RESULT = {"st", "red", "bar", "barrier", "wgmma", "cp", "prefetch", "bra", "stmatrix", "fence"}
@@ -60,7 +60,7 @@ VIEWS: dict[str, tuple[Any, int]] = {
 
 @dataclass
 class Warp:
-    """32 threads. `counters` has one program counter for each lane only while they are at different places."""
+    """32 threads. `counters` has one program counter per lane only while lanes have diverged."""
 
     index: int
     block: int
@@ -80,7 +80,7 @@ class Warp:
     registers: int = 0
     adjusted: list[str] = field(default_factory=list)
     copies: int = 0  # groups of cp.async that it has closed
-    waited: bool = False  # for the launch before
+    waited: bool = False  # for the previous launch
 
     @property
     def size(self) -> int:
@@ -104,7 +104,7 @@ class Machine:
         self.instructions = self.kernel.instructions
         for instruction in self.instructions:
             instruction.run = bind(instruction)
-        # A kernel that never waits is not launched beside another.
+        # A kernel that never waits is not launched to overlap another.
         self.waits_for_grid = any(ins.name == "griddepcontrol" and "wait" in ins.modifiers for ins in self.instructions)
         self.marked = any(instruction.name in ASYNCHRONOUS for instruction in self.instructions)
         self._find_product_registers()
@@ -115,11 +115,11 @@ class Machine:
                       for name, (dtype, count) in VIEWS.items()}  # fmt: skip
         for row, value in self.kernel.constants.items():
             self.table[row] = value
-        # What another program writes while this one runs: before which turn of a warp, and the number that the first
-        # argument then points at. Loops let the others run, too.
+        # A write by another program while this one runs: before which turn of a warp, and the number that the first
+        # argument then points at. Loops also let the others run.
         self.meanwhile: tuple[int, int] | None = None
-        self.scattered = False  # programs in an order that `order` seeds
-        self.skips = False  # warps leave out phases of mbarriers that others wait for
+        self.scattered = False  # programs run in an order seeded by `order`
+        self.skips = False  # warps skip phases of mbarriers that others wait for
         self.memory = Global()
         self.arguments = np.zeros(0, np.uint8)
         self.steps = 0
@@ -135,7 +135,7 @@ class Machine:
             self.views[kind][row, lanes] = value
 
     def all_lanes(self, lanes: Any) -> Any:
-        """For an index beside one of rows."""
+        """The lanes, in a form that can be combined with an index of rows."""
         return np.arange(lanes.start, lanes.stop) if isinstance(lanes, slice) else lanes
 
     def count(self, lanes: Any) -> int:
@@ -154,7 +154,7 @@ class Machine:
     # --- running
 
     def launch(self, grid: tuple[int, int, int], arguments: bytes, shared_bytes: int) -> None:
-        """Runs every program of a grid counted in clusters, the first to its end, then the next; or in any order."""
+        """Runs every program of a grid counted in clusters, one after the other, each to its end; or in any order."""
         if self.kernel.parameter_bytes > len(arguments):
             raise Fault(f"expected {self.kernel.parameter_bytes} bytes of arguments, got {len(arguments)}")
         self.arguments = np.frombuffer(arguments.ljust(len(arguments) + 16, b"\0"), np.uint8)
@@ -210,7 +210,8 @@ class Machine:
             if self._open() or moved:
                 continue
             if self.flights:
-                # Nobody can go on before something arrives. One alone may not be enough, nor in the order of issue.
+                # No warp can continue before something arrives. One arrival may not be enough, nor must they come in
+                # the order of issue.
                 chosen = self.flights[int(self.dice.integers(len(self.flights)))] if at_random else None
                 self._land(lambda flight, chosen=chosen: chosen is None or flight is chosen)
                 self._open()
@@ -242,7 +243,7 @@ class Machine:
             raise Fault(f"{flight.instruction}: on arrival: {fault} (program {self.program})") from None
 
     def _end(self, block: int) -> None:
-        """The block's threads have gone, and with them its memory."""
+        """The block's threads have exited, and its memory is gone."""
         copies.check_end(self, block)
         products.check_end(self, block)
         self.shared.ended.add(block)
@@ -338,7 +339,7 @@ class Machine:
             warp.held[slice(0, LANES) if isinstance(wait.lanes, slice) else wait.lanes - warp.index * LANES] = True  # type: ignore[index]
 
     def _gather(self, warp: Warp, instruction: Instruction, lanes: np.ndarray, at: int) -> np.ndarray | None:
-        """The lanes that have come to an instruction, once they are all that it names; until then they are held."""
+        """The lanes that have reached an instruction, once all lanes that it names have; until then they are held."""
         first = warp.index * LANES
         warp.held[lanes - first] = True  # type: ignore[index]
         row = communication.mask_row(instruction)
@@ -354,7 +355,7 @@ class Machine:
         return here
 
     def _next_lanes(self, warp: Warp) -> Any:
-        """The lanes that are furthest back, and their place as the warp's: they meet the others where paths join."""
+        """The lanes that are furthest back, whose place becomes the warp's: they meet the others where paths join."""
         first = warp.index * LANES
         alive = warp.numbers()
         counters, held = warp.counters, warp.held
@@ -402,7 +403,7 @@ class Machine:
     # --- barriers
 
     def _open(self) -> bool:
-        """Lets go whoever has nothing left to wait for. Whether anyone was."""
+        """Releases all warps whose wait is over; returns whether there were any."""
         opened = False
         for warp in self.warps:
             for wait in [wait for wait in warp.waits if wait.is_over()]:
@@ -418,7 +419,8 @@ class Machine:
             warp.held[slice(0, LANES) if isinstance(wait.lanes, slice) else wait.lanes - warp.index * LANES] = False
 
     def _lose_patience(self) -> None:
-        """A try_wait may give up, and what else its code does may help. If nothing comes of it, nothing ever will."""
+        """A try_wait may give up, and the rest of its code may make progress. If that does not help, nothing ever
+        will."""
         waiting = [warp for warp in self.warps if any(wait.again for wait in warp.waits)]
         if self.changes != self.changed:
             self.changed, self.patience = self.changes, PATIENCE

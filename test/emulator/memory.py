@@ -53,7 +53,7 @@ class Global:
         self.last: Block | None = None
 
     def add(self, data: np.ndarray) -> int:
-        """Makes an array reachable; its address."""
+        """Makes an array reachable; returns its address."""
         address = int(data.ctypes.data)
         self._insert(Block(address, data.reshape(-1).view(np.uint8)))
         return address
@@ -123,7 +123,7 @@ class Shared:
             block.shadow = Shadow(rounded)
 
     def chunks(self, block: int, addresses: np.ndarray) -> np.ndarray:
-        """Which 16 bytes of a block are at each of the addresses."""
+        """The index of the 16-byte chunk of a block at each of the addresses."""
         check_alignment(addresses, 16)
         low, high = bounds(addresses, 16)
         if low < SHARED_BASE or high > SHARED_BASE + self.size:
@@ -134,7 +134,7 @@ class Shared:
         return (addresses - SHARED_BASE) >> 4
 
     def bytes(self, block: int) -> np.ndarray:
-        """Of a block, in rows of 16."""
+        """The bytes of a block, in rows of 16."""
         return self.blocks[block].words[1].reshape(-1, 16)
 
     def place(self, addresses: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -148,7 +148,7 @@ class Shared:
         first = int(own[0])
         if (low >= SHARED_BASE and high <= SHARED_BASE + self.size and first not in self.ended
             and not (own != first).any()):  # fmt: skip
-            # All in the memory of the threads' own block.
+            # All are in the memory of the threads' own block.
             check_alignment(addresses, size)
             return [(self.blocks[first], addresses, slice(None))]
         owners, offsets = self.place(addresses, own)

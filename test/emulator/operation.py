@@ -11,7 +11,7 @@ from .ptx import TYPE, Instruction, Unsupported
 
 @dataclass
 class Wait:
-    """Lanes that wait. `again`: what they wait at runs once more then, otherwise they are behind it."""
+    """Lanes that wait. `again`: afterwards the instruction runs once more; otherwise it is done."""
 
     at: Instruction
     is_over: Callable[[], bool]
@@ -23,15 +23,15 @@ class Wait:
 
 @dataclass
 class Flight:
-    """Work that an instruction began: what it does once, and once it is over."""
+    """Asynchronous work of an instruction, and what to do when it is over."""
 
     instruction: Instruction
     land: Callable[[], None]
     key: tuple[Any, ...] = ()
     late: bool = True
-    # A copy out of shared memory has read it before it has landed.
+    # A copy out of shared memory has read it before it lands.
     read: Callable[[], None] | None = None
-    # The block whose memory it needs; None for none any more.
+    # The block whose memory it needs; None if it needs none any more.
     block: int | None = None
 
 
@@ -43,9 +43,9 @@ _table: dict[str, tuple[Binder, frozenset[str]]] = {}
 
 
 def operation(names: str, knows: str = "") -> Callable[[Binder], Binder]:
-    """Registers what makes the function of an instruction, `run(machine, lanes)`: None, a Wait, or YIELD.
+    """Registers the maker of an instruction's function `run(machine, lanes)`, which returns None, a Wait, or YIELD.
 
-    `knows`: the modifiers it honours or may leave aside, beyond types.
+    `knows`: the modifiers that it honours or may ignore, besides types.
     """
 
     def register(binder: Binder) -> Binder:

@@ -1,12 +1,12 @@
-"""Who may touch bytes of shared memory, and when: clocks of warps, and marks on the bytes.
+"""Which accesses to shared memory are ordered: clocks of warps, and marks on the bytes.
 
-A clock says how far each part of the program has come as a warp knows it. Parts are warps, and whatever works beside
-them: the groups of a warp's copies or products, the phases of an mbarrier. A warp learns of another's part where it
-waits for something that the other let go after that. Each byte has the mark of its last writer and of its readers
-since: an access is in order if the warp knows of them, whatever the order in which things happened to run.
+A clock says how far each part of the program has come, as far as a warp knows. Parts are warps and asynchronous work:
+the groups of a warp's copies or products, the phases of an mbarrier. A warp learns of another's progress where it waits
+for something that the other released afterwards. Each byte has the marks of its last writer and of its readers since:
+an access is in order if the warp knows of them, whatever the order in which things happened to run.
 
-Two proxies reach shared memory: threads by the generic one, the copy engine and warpgroup products by the asynchronous
-one. What a thread wrote is seen by the latter only behind a `fence.proxy.async` of that thread.
+Two proxies reach shared memory: threads use the generic one, the copy engine and warpgroup products the asynchronous
+one. The latter sees what a thread wrote only after a `fence.proxy.async` of that thread.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from .ptx import Fault, Instruction
 
 Clock = np.ndarray
 ALL_LANES = 0xFFFFFFFF
-# Who accesses, which is how much has to be in order. Between threads: a read and a write, unless they are volatile,
-# relaxed or atomic; two writes may be of the same value. Copies by threads (cp.async) need no fence.
+# The kind of access, which determines what must be ordered. Between threads: a read and a write, unless they are
+# volatile, relaxed or atomic; two writes may store the same value. Copies by threads (cp.async) need no fence.
 BY_ATOMICS, BY_THREADS, BY_COPIES, BY_PROXY = range(4)
 
 
@@ -37,14 +37,14 @@ def joined(one: Clock | None, other: Clock | None) -> Clock | None:
 
 
 class Clocks:
-    """What each warp knows. A warp is a part of its own, whose time goes on whenever others may learn of it."""
+    """What each warp knows. A warp is itself a part, whose time advances whenever others may learn of it."""
 
     def __init__(self, warps: int):
         self.warps = warps
         self.parts: dict[Hashable, int] = {}
         self.of = np.zeros((warps, 2 * warps + 64), np.int64)
         self.of[range(warps), range(warps)] = 1
-        # What a relaxed arrival lets others know: what the warp knew at its last fence.
+        # What a relaxed arrival releases: what the warp knew at its last fence.
         self.fenced: list[Clock | None] = [None] * warps
 
     def part(self, *key: Hashable) -> int:
@@ -78,7 +78,7 @@ class Clocks:
 
 @dataclass(frozen=True)
 class Mark:
-    """Who wrote a byte. `fence`: the part that tells of the writer's proxy fences; None if none is asked for."""
+    """The writer of a byte. `fence`: the part that counts the writer's proxy fences; None if none is needed."""
 
     part: int
     time: int
@@ -91,7 +91,7 @@ class Mark:
 
 
 class Shadow:
-    """The marks of one block's shared memory, a number of one for each byte."""
+    """The marks of one block's shared memory: the index of a mark for each byte."""
 
     def __init__(self, size: int):
         self.wrote = np.zeros(size, np.int32)
@@ -99,7 +99,7 @@ class Shadow:
 
 
 def _is_atomic(ins: Instruction) -> bool:
-    """What may meet other accesses out of order."""
+    """Whether an access may race with others."""
     return ins.name in ("atom", "red") or bool(ins.one_of("volatile", "relaxed", "acquire", "release"))
 
 
@@ -118,7 +118,7 @@ class Order:
         # Sets of readers: the time of each part, and the instruction.
         self.readers: list[dict[int, tuple[int, Instruction]]] = [{}]
         self.sets: dict[tuple[int, int, int], int] = {}
-        # Fences of some lanes of a warp only.
+        # Fences by only some lanes of a warp.
         self.partial: dict[int, set[int]] = {}
 
     # --- fences
@@ -133,7 +133,7 @@ class Order:
         if mask != ALL_LANES:
             self.partial.setdefault(warp, set()).add(mask)
         else:
-            # A part that is new may make room for more: what clocks.of is, is asked behind that.
+            # A new part may reallocate the clocks, so look up clocks.of afterwards.
             fence, copies = clocks.part("fence copies", warp), clocks.part("copies", warp)
             clocks.learn(warp, fence, int(clocks.of[warp, copies]))
         clocks.of[warp, warp] += 1
@@ -171,7 +171,7 @@ class Order:
     # --- accesses that threads only begin
 
     def begin_read(self, warp: int, shadow: Shadow, places: Any, part: int, time: int, ins: Instruction) -> None:
-        """By the asynchronous proxy: 16 bytes each, until part `part` is at `time`."""
+        """Begins a read by the asynchronous proxy: 16 bytes each, until part `part` is at `time`."""
         for number in _distinct(shadow.wrote.reshape(-1, 16)[places]):
             mark = self.marks[number]
             if mark is not None:
@@ -179,7 +179,7 @@ class Order:
         self._note_reader(shadow, places, 16, part, time, ins)
 
     def begin_write(self, warp: int, shadow: Shadow, places: Any, size: int, mark: Mark, how: int) -> None:
-        """Until the mark's part is at its time."""
+        """Begins a write that lasts until the mark's part is at its time."""
         self._check_write(warp, shadow, places, size, how)
         self._write(shadow, places, size, mark)
 

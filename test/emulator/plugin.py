@@ -1,7 +1,7 @@
 """Kiln on the emulator: a pytest plugin, `pytest -p emulator.plugin` with this folder's parent on PYTHONPATH.
 
 The driver is test/runtime/FakeCuda.cpp, whose memory is the host's; its launches come here. The kernel's code stays PTX
-text (no ptxas), and arrays of the host go through the driver's memory, so every test of the language runs as it is.
+text (no ptxas), and host arrays go through the driver's memory, so every test of the language runs unchanged.
 KILN_EMULATOR_ORDER: the seed of the order of warps and copies; its negative is the opposite order (machine.py).
 """
 
@@ -36,7 +36,7 @@ class Launch(ctypes.Structure):
 
 
 class Emulator:
-    """Machines by the text of their kernel, and what went wrong in a launch."""
+    """Machines by the text of their kernel, and the errors of launches."""
 
     def __init__(self) -> None:
         self.order = int(os.environ.get("KILN_EMULATOR_ORDER", "1"))
@@ -44,7 +44,7 @@ class Emulator:
         self.machines: dict[tuple[bytes, int], Any] = {}
         self.errors: list[str] = []
         self.launches = 0
-        self.used: set[str] = set()  # names of the instructions of what was launched
+        self.used: set[str] = set()  # names of the instructions in launched kernels
         self.change: tuple[int, int] | None = None
         self.scattered = False
         self.most: int | None = None
@@ -100,7 +100,7 @@ class Emulator:
 
     @contextlib.contextmanager
     def any_program_first(self) -> Iterator[None]:
-        """Programs run in an order that the order of warps seeds. One that waits for a later one has no end then."""
+        """Programs run in an order seeded by the order of warps. One that waits for a later one then never ends."""
         self.scattered = True
         try:
             yield
@@ -109,9 +109,9 @@ class Emulator:
 
     @contextlib.contextmanager
     def few_blocks(self, most: int, skips: bool = False) -> Iterator[None]:
-        """No more blocks (clusters) are launched, as on a GPU that holds no more: of kernels whose blocks go on from
-        program to program; the driver of the tests has 132 processors, and each program a block. `skips`: warps go past
-        phases of an mbarrier that others wait for, so that two waits of one parity are no overrun."""
+        """At most `most` blocks (clusters) are launched, as on a GPU that holds no more, for kernels whose blocks loop
+        over programs; the test driver has 132 processors, and otherwise each program has a block. `skips`: warps go
+        past phases of an mbarrier that others wait for, so that two waits of one parity are no overrun."""
         self.most, self.skips = most, skips
         try:
             yield

@@ -1,7 +1,7 @@
-"""Products by groups of four warps (wgmma): factors in shared memory as descriptors say, and what is in flight.
+"""Products by groups of four warps (wgmma): operands in shared memory by descriptors, and what is in flight.
 
-Each warp works out its own sixteen rows where its instruction stands. What the machine leaves undefined until the wait
-is an error instead: registers in flight that something else touches, memory that is written, a missing fence.
+Each warp computes its own sixteen rows at its instruction. What the machine leaves undefined until the wait is an error
+here: registers in flight that something else touches, memory that is written, a missing fence.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SPANS = {0: 0, 1: 128, 2: 64, 3: 32}
 
 @dataclass
 class Products:
-    """What a warp has begun. Registers: the group that they are in flight with, the last one first to be waited for."""
+    """The products that a warp has begun. Registers: the group that they are in flight with."""
 
     closed: int = 0
     done: int = 0
@@ -109,10 +109,10 @@ class Descriptor:
         )
 
     def along_depth(self, first: int, count: int) -> np.ndarray:
-        """Where the two sixteens of bytes along K of rows `first` and on begin: [row, which].
+        """Where the two 16-byte chunks along K begin, for rows from `first` on: [row, which].
 
-        Eight rows lie below each other, a swizzled row or 16 bytes apart, and the next eight a stride further. Without
-        a swizzle the second sixteen is one leading offset away, in a swizzled row it is the next.
+        Eight rows are stacked, a swizzled row or 16 bytes apart, and the next eight are a stride further. Without a
+        swizzle the second chunk is one leading offset away; in a swizzled row it is the next.
         """
         row, which = np.ogrid[first : first + count, :2]
         if not self.span:
@@ -122,10 +122,10 @@ class Descriptor:
         return self.start + row // 8 * self.stride + row % 8 * self.span + which * 16
 
     def across(self, first: int, count: int, depth: int) -> np.ndarray:
-        """The same of a factor that is contiguous along M or N: [eight of M or N, K].
+        """The same for an operand that is contiguous along M or N: [eight of M or N, K].
 
-        Eight of K lie below each other. With a swizzle, the next eight of K are a stride further, and what comes after
-        a row along M or N is a leading offset further; without, a row is one eight, and it is the other way around.
+        Eight of K are stacked. With a swizzle, the next eight of K are a stride further, and what follows a row along M
+        or N is a leading offset further; without, a row is one group of eight, and it is the other way around.
         """
         eight, k = np.ogrid[first : first + count, :depth]
         if not self.span:
@@ -136,7 +136,7 @@ class Descriptor:
 
 @functools.cache
 def _addresses(word: int, transposed: bool, first: int, count: int, depth: int) -> np.ndarray:
-    """Where the sixteens of bytes of a factor lie in shared memory."""
+    """Where the 16-byte chunks of an operand lie in shared memory."""
     descriptor = Descriptor.decode(word)
     if transposed:
         addresses = descriptor.across(first // 8, count // 8, depth)
@@ -148,7 +148,7 @@ def _addresses(word: int, transposed: bool, first: int, count: int, depth: int) 
 def _factor(
     machine: Any, ins: Instruction, word: int, kind: str, transposed: bool, first: int, count: int
 ) -> np.ndarray:
-    """Rows (of the right factor: columns) `first` and on by K of a factor that a descriptor describes."""
+    """Rows (for the right operand: columns) from `first` on by K, of an operand that a descriptor describes."""
     depth = DEPTH * 8 // BITS[kind]
     warp, block = machine.warp, machine.shared.blocks[machine.warp.block]
     chunks = machine.shared.chunks(warp.block, _addresses(word, transposed, first, count, depth))
@@ -188,7 +188,7 @@ def _check_group(machine: Any, key: tuple[Any, ...]) -> None:
 
 
 def check_end(machine: Any, block: int) -> None:
-    """What a group of four warps does together all four have done."""
+    """Checks that all four warps of a group have done what they do together."""
     warps = [warp for warp in machine.warps if warp.block == block]
     for first in range(0, len(warps), WARPS):
         group = warps[first : first + WARPS]
@@ -204,13 +204,13 @@ def check_end(machine: Any, block: int) -> None:
                 )
 
 
-# Bits behind the point that sums of 8-bit floats keep, of the largest addend's exponent.
+# Fraction bits that sums of 8-bit floats keep, relative to the exponent of the largest addend.
 FRACTION = 13
 
 
 def narrow_sum(a: np.ndarray, b: np.ndarray, acc: np.ndarray) -> np.ndarray:
-    """acc + a @ b.T as a Hopper sums 8-bit floats in f32: all addends of an instruction are cut off, toward zero, at 13
-    bits behind the leading one of the largest, and then added."""
+    """acc + a @ b.T as a Hopper sums 8-bit floats in f32: all addends of an instruction are truncated toward zero, 13
+    bits below the leading one of the largest, and then added."""
     addends = np.concatenate([a[:, None, :] * b[None, :, :], acc[:, :, None]], axis=2)
     largest = np.abs(addends).max(axis=2, keepdims=True)
     finite = np.isfinite(largest)

@@ -1,8 +1,8 @@
 """Reads the PTX of one kernel into instructions whose operands are rows of a table of values.
 
 Registers, special registers, immediates and symbols all become rows: an instruction reads a row and need not know what
-kind of operand stood there. Only the form that LLVM's NVPTX and Kiln's inline assembly print is understood; anything
-else is an error that names it.
+kind of operand it was. Only the form that LLVM's NVPTX and Kiln's inline assembly print is understood; anything else is
+an error that names it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ SPECIAL = [
     *(f"%{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid") for axis in "xyz"),
     "%cluster_ctaid.x", "%cluster_nctaid.x", "%cluster_ctarank", "%cluster_nctarank", "%laneid", "%smid", "%warpid",
 ]  # fmt: skip
-# Where shared memory begins: not at 0, so that a pointer nobody set is out of bounds.
+# Shared memory does not begin at 0, so that an uninitialised pointer is out of bounds.
 SHARED_BASE = 1024
-# Registers of a block's processor.
+# Registers of a multiprocessor.
 REGISTER_FILE = 65536
 # Where arguments are, for code that computes which one it loads.
 ARGUMENTS_BASE = 1 << 45
@@ -35,7 +35,7 @@ class Unsupported(Exception):
 
 
 class Fault(Exception):
-    """The program did what a GPU would not do, or would not do the same way twice."""
+    """The program did something that a GPU would reject, or would not do the same way twice."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Instruction:
     run: Any = None
     types: tuple[str, ...] = field(init=False)
     vector: int = field(init=False)
-    # Registers of warpgroup products that it reads, and that it writes.
+    # Registers of warpgroup products that it reads and writes.
     reads: tuple[int, ...] = ()
     writes: tuple[int, ...] = ()
 
@@ -102,7 +102,7 @@ class Kernel:
 
 def parse(text: str) -> Kernel:
     """The kernel of a module; a module holds one."""
-    # Comments go, lines stay: messages name lines of the file as it was.
+    # Comments are removed but lines stay: messages name lines of the original file.
     text = re.sub(r"/\*.*?\*/", lambda m: "\n" * m[0].count("\n"), text, flags=re.S)
     text = _inline_calls(re.sub(r"//[^\n]*", "", text))
     head = re.search(r"\.visible\s+\.entry\s+([\w$]+)\s*\((.*?)\)([^{]*)\{", text, re.S)
@@ -121,7 +121,7 @@ def parse(text: str) -> Kernel:
     first = text.count("\n", 0, head.end()) + 1
     reader = _Reader({name: offset for name, offset, _ in parameters}, shared[1] if shared else "")
     instructions = reader.read(text[head.end() :], first)
-    # As launched, each thread has as many as fit, unless told otherwise.
+    # By default, each thread has as many registers as fit at launch.
     most = min(REGISTER_FILE // _directive(head[3], "minnctapersm", [1])[0] // threads[0] // 8 * 8, 256)
     registers = _directive(head[3], "maxnreg", [most])[0]
     return Kernel(head[1], threads[0], cluster[0], parameters, instructions, reader.constants, reader.rows, registers)
@@ -135,7 +135,7 @@ CALL = re.compile(
 
 
 def _inline_calls(text: str) -> str:
-    """The module with the bodies of its functions of numbers where they are called, on the call's line."""
+    """The module with its numeric functions inlined at their calls, on the call's line."""
     bodies: dict[str, tuple[str, str, list[str], str]] = {}
     while (head := FUNCTION.search(text)) is not None:
         end = head.end()
@@ -220,7 +220,7 @@ class _Reader:
         return instructions
 
     def _statements(self, code: str, line: int) -> list[tuple[str, tuple[int, ...], int]]:
-        """Statements and labels, each with its braces and its line, and what is declared noted down."""
+        """Statements and labels, each with its braces and its line; records declarations."""
         found: list[tuple[str, tuple[int, ...], int]] = []
         scope: tuple[int, ...] = ()
         scopes, word, start = 0, "", line
@@ -254,7 +254,7 @@ class _Reader:
         raise Unsupported("the kernel has no end")
 
     def _name(self, name: str, scope: tuple[int, ...]) -> str:
-        """The name as nothing else is called: with the braces that declare it."""
+        """A unique name: with the braces that declare it."""
         stem = name if any(name in names for names in self.local.values()) else re.sub(r"\d+$", "", name)
         while scope and stem not in self.local.get(scope, ()):
             scope = scope[:-1]

@@ -19,7 +19,7 @@ FORM = struct.Struct("<I6B6xQ5Q4Q5H")
 ELEMENTS = {0: (1, None), 1: (2, None), 2: (4, None), 3: (4, None), 4: (8, None), 5: (8, None), 6: (2, np.float16),
             7: (4, np.float32), 8: (8, np.float64), 9: (2, ml_dtypes.bfloat16), 10: (4, np.float32),
             11: (4, np.float32), 12: (4, np.float32)}  # fmt: skip
-# Those that the copy engine combines.
+# The types that the copy engine can reduce.
 NUMBERS = {2: np.uint32, 3: np.int32, 4: np.uint64, 5: np.int64, 6: np.float16, 7: np.float32, 9: ml_dtypes.bfloat16}
 SWIZZLES = {0: 0, 1: 32, 2: 64, 3: 128}
 
@@ -42,7 +42,7 @@ class TensorMap:
 
     @property
     def numbers(self) -> Any:
-        """What elements are to a reduction; None: the engine combines no such elements."""
+        """The elements' type in a reduction; None if the engine cannot reduce them."""
         return NUMBERS.get(self.element)
 
     @property
@@ -51,7 +51,7 @@ class TensorMap:
 
     @staticmethod
     def of(array: np.ndarray, box: tuple[int, ...], swizzle: int = 0, nan: bool = False) -> TensorMap:
-        """Of an array of the host; `box` as numpy has its shape."""
+        """The map of a host array; `box` in the order of numpy shapes."""
         kind = {"f2": 6, "f4": 7, "f8": 8, "u1": 0, "i1": 0, "u2": 1, "u4": 2, "i4": 3}.get(array.dtype.str[1:], 9)
         return TensorMap(array.ctypes.data, kind, array.shape[::-1], array.strides[::-1], box[::-1], swizzle, nan)
 
@@ -65,7 +65,7 @@ class TensorMap:
         return FORM.pack(*head, *numbers).ljust(128, b"\0")
 
     def rows(self, coordinates: tuple[int, ...]) -> tuple[np.ndarray, int, int]:
-        """Of each row of the box, where its first element inside is, or 0; and which elements of rows are inside."""
+        """For each row of the box, where its first element inside is, or 0; and which elements of rows are inside."""
         count = int(np.prod(self.box[1:], dtype=np.int64))
         inside, address = np.ones(count, bool), np.full(count, self.base, np.int64)
         place = np.arange(count)
@@ -80,7 +80,7 @@ class TensorMap:
         return np.where(inside, address, 0), first, max(last, first)
 
     def filling(self) -> np.ndarray:
-        """A row of what is read outside."""
+        """A row of the values read outside the array."""
         kind = ELEMENTS[self.element][1]
         if not self.nan:
             return np.zeros(self.row_bytes, np.uint8)

@@ -11,7 +11,7 @@ ORDERS = (1, -1, 2)
 
 @pytest.fixture
 def in_orders(request):
-    """Runs in every order, by products of groups on what the copy engine fetched; the order does not show."""
+    """Runs in every order, with warpgroup products on fetched data; the order must not affect results."""
     if not request.config.pluginmanager.hasplugin("emulator.plugin"):
         pytest.skip("not under `-p emulator.plugin`")
     emulator = request.getfixturevalue("emulated")
@@ -70,5 +70,5 @@ def test_heads_share_keys(rng, in_orders, dtype):
 
 @pytest.mark.parametrize("rise", [0.5, 4, 30])
 def test_scores_that_rise(rng, in_orders, rise):
-    """In every third row, every 64 keys, by so much: what is summed is rarely, now and then, and always corrected."""
+    """Every third row rises by `rise` every 64 keys: sums are rescaled rarely, sometimes, and always."""
     check(rng, in_orders, 130, 520, size=128, rise=rise)

@@ -19,7 +19,7 @@ ORDERS = (1, -1, 2)
 
 @pytest.fixture
 def in_orders(request):
-    """Runs in every order, by products of groups on what the copy engine fetched; the order does not show."""
+    """Runs in every order, with warpgroup products on fetched data; the order must not affect results."""
     if not request.config.pluginmanager.hasplugin("emulator.plugin"):
         pytest.skip("not under `-p emulator.plugin`")
     emulator = request.getfixturevalue("emulated")
@@ -73,12 +73,12 @@ def test_heads_share_keys(rng, in_orders):
 
 
 def test_windows(rng, in_orders):
-    """Queries that see a block in part before and behind those that see all of it, by loops of their own."""
+    """Queries that see part of a block, before and after those that see all of it, have separate loops."""
     check(rng, in_orders, 260, 260, window=(195, 10), softcap=2.0)
 
 
 def test_three_groups(rng, in_orders):
-    """What long heads of 64 get: 192 keys by 48 queries a step, and 192 queries by 80 keys."""
+    """The plan for long heads of 64: 192 keys by 48 queries per step, and 192 queries by 80 keys."""
     options = {"plan": BackwardPlan(48, 192, 192, 80, "streams", consumers=3, dq_consumers=3, rows=128, atomics=False)}
     q, dout = (random(rng, (1, 200, 1, 64), "float16") for _ in range(2))
     k, v = (random(rng, (1, 250, 1, 64), "float16") for _ in range(2))
@@ -94,8 +94,8 @@ def test_three_groups(rng, in_orders):
     [(128, 64, False), (128, 64, True), (64, 96, True), pytest.param(64, 64, False, marks=pytest.mark.fuzz)],
 )
 def test_dq_beside_dk(rng, in_orders, size, queries, causal):
-    """A product's right factor through memory; its result is combined by the copy engine, in the order of programs. Of
-    heads of 64 each group has columns of that product."""
+    """A product's right operand passes through memory; the copy engine adds its result, in the order of programs. With
+    heads of 64, each group has columns of that product."""
     q, dout = (random(rng, (1, 130, 2, size), "float16") for _ in range(2))
     k, v = (random(rng, (1, 200, 1, size), "float16") for _ in range(2))
     y, lse = reference.attention(q, k, v, return_lse=True, causal=causal)
@@ -111,7 +111,7 @@ def test_dq_beside_dk(rng, in_orders, size, queries, causal):
 
 
 def test_bias_that_finds_no_place_beside_a_schedule(rng, emulated):
-    """Read element by element it takes more registers than a group has: threads multiply where they stand."""
+    """Read element by element, it takes more registers than a group has: the products are not scheduled."""
     q, dout = (random(rng, (1, 70, 1, 64), "float16") for _ in range(2))
     k, v = (random(rng, (1, 77, 1, 64), "float16") for _ in range(2))
     bias = random(rng, (1, 1, 70, 77))
@@ -130,7 +130,7 @@ def near(batch, head, q, kv, document):
 
 @pytest.mark.parametrize("size", [64, pytest.param(128, marks=pytest.mark.fuzz)])
 def test_blocks_that_a_mask_shows(rng, in_orders, size):
-    """Both roles read from its lists which blocks come next; queries that see no key, blocks that nobody sees."""
+    """Both roles read the next blocks from its lists; queries that see no key, blocks that no query sees."""
     q, dout = (random(rng, (1, 2, 130, size), "float16") for _ in range(2))
     k, v = (random(rng, (1, 1, 260, size), "float16") for _ in range(2))
     document = np.arange(260, dtype=np.int32) // 110
@@ -148,7 +148,7 @@ def test_blocks_that_a_mask_shows(rng, in_orders, size):
 
 @pytest.mark.parametrize("causal", [True, pytest.param(False, marks=pytest.mark.fuzz)])
 def test_sequences_behind_one_another(rng, in_orders, causal):
-    """Where they begin is read by both roles; what lies behind one, here no numbers, is neither read nor written."""
+    """Both roles read where sequences begin; what lies after one, here NaN, is neither read nor written."""
     starts_q, starts_k = np.array([0, 70, 70, 200], np.int32), np.array([0, 33, 40, 170], np.int32)
     q, dout = (random(rng, (210, 2, 64), "float16") for _ in range(2))
     k, v = (random(rng, (180, 1, 64), "float16") for _ in range(2))

@@ -1,4 +1,4 @@
-"""Barriers of all kinds: who waits for whom, what each lets the other know, and every misuse by name."""
+"""Barriers of all kinds: who waits for whom, what each releases to the other, and every misuse by name."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def wait(n, parity, at=0):
 
 # --- mbarriers --------------------------------------------------------------------------------------------------------
 
-# Warp 0 gives, warp 1 takes, in turns, through one word; barrier 0 is full, barrier 8 is empty.
+# Warp 0 produces and warp 1 consumes, in turns, through one word; barrier 0 means full, barrier 8 means empty.
 TURNS = (INIT.format(count=32) + """
 mov.u32 %r10, 0;
 setp.eq.u32 %p3, %r2, 1;
@@ -115,7 +115,7 @@ def test_bytes_are_counted():
 
 
 def test_a_wait_that_gives_up_goes_another_way():
-    """Only because the wait gives up does the warp come to the arrival."""
+    """The warp reaches the arrival only because the wait gives up."""
     body = (
         INIT.format(count=1)
         + """
@@ -162,7 +162,7 @@ def test_misuse_of_mbarriers(body, said, order):
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_waiter_that_is_left_behind(order):
-    """It saw phase 0 end, then two more pass before it asked again."""
+    """It saw phase 0 end, then two more passed before it asked again."""
     body = INIT.format(count=1) + """
     setp.eq.u32 %p3, %r2, 1;
     @%p3 bra SLOW;
@@ -180,7 +180,7 @@ def test_a_waiter_that_is_left_behind(order):
         launch(body, threads=64, order=order)
 
 
-# What warp 0 of block 0 knows of a copy, warp 0 of block 1 knows behind an arrival there; scopes say whether.
+# What warp 0 of block 0 knows of a copy, warp 0 of block 1 knows after an arrival there, depending on scopes.
 REMOTE = """
 mov.u32 %r5, %cluster_ctarank;
 setp.ne.u32 %p1, %r1, 0;
@@ -288,7 +288,7 @@ def test_a_barrier_for_all_leaves_out_who_has_gone():
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_groups_let_each_other_go_in_turns(order):
-    """As two groups of consumers do: who goes lets the other go; each adds to what the other left."""
+    """Like two consumer groups: each releases the other and adds to what the other left."""
     body = """
     and.b32 %r5, %r2, 1;
     mov.u32 %r10, 0;
@@ -328,7 +328,7 @@ def test_groups_let_each_other_go_in_turns(order):
 ])  # fmt: skip
 @pytest.mark.parametrize("order", ORDERS)
 def test_reads_and_writes_of_warps_are_in_order(change, said, order):
-    """Where there is something asynchronous, and marks on the bytes; whatever the values are."""
+    """Checked in kernels with asynchronous work, where bytes are marked; whatever the values are."""
     body = ARRIVE.format(arrive="bar.arrive 3, 128;", sync="bar.sync 3, 128;") + "cp.async.wait_all;\n"
     if said is None:
         body = body.replace("bar.sync 3, 128;", "").replace("bar.arrive 3, 128;", "")
@@ -356,7 +356,7 @@ def test_one_lane_is_elected(order, leader):
 
 
 def test_lanes_that_a_mask_names_go_on_without_the_others():
-    """Sixteen lanes meet while the others are still in their loop, which ends when one of the sixteen lets it."""
+    """Sixteen lanes meet while the others are still in their loop, which ends when one of the sixteen releases it."""
     body = INIT.format(count=1) + """
     setp.ge.u32 %p3, %r4, 16;
     @%p3 bra OTHERS;
@@ -373,7 +373,7 @@ def test_lanes_that_a_mask_names_go_on_without_the_others():
 
 
 def test_lanes_spin_until_others_of_their_warp_let_them():
-    """The lanes that spin stand before the others in the text."""
+    """The spinning lanes' code comes before the others' in the text."""
     body = (
         INIT.format(count=1)
         + "setp.lt.u32 %p3, %r4, 16;\n@%p3 bra LATER;\n"
@@ -424,7 +424,7 @@ def test_registers_pass_from_group_to_group(order):
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_flag_in_memory_is_waited_for(order):
-    """What spins on memory lets the others have their turn."""
+    """A warp that spins on memory lets the others have their turn."""
     body = """setp.eq.u32 %p3, %r2, 0;
     @%p3 bra SPIN;
     st.release.gpu.global.b32 [%d40], 5;

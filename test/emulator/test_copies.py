@@ -1,4 +1,4 @@
-"""Asynchronous copies: what lands where, when it may be touched, and what is said when it is touched too early."""
+"""Asynchronous copies: what lands where, when it may be touched, and the error if it is touched too early."""
 
 import numpy as np
 import pytest
@@ -80,7 +80,8 @@ def test_outside_is_nan_if_the_map_says_so():
 
 @pytest.mark.parametrize("span", [32, 64, 128])
 def test_swizzles(span):
-    """The sixteens of row r (of 128 bytes) are where r mod 8, or what bits of it the swizzle has, is added to them."""
+    """The 16-byte chunks of row r (of 128 bytes) are XORed with r mod 8, or with the bits of it that the swizzle
+    uses."""
     array = np.arange(64 * span, dtype=np.uint8).reshape(64, span)
     out = load_box(array, (64, span), (0, 0), swizzle=span)
     for row in range(64):
@@ -158,7 +159,7 @@ def test_a_box_goes_out(order):
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("kind", ["add", "min", "max", "and", "or", "xor"])
 def test_a_box_is_combined(kind, order):
-    """With what is inside of the array, as unsigned numbers; twice of one kind, in the same group."""
+    """With the part inside the array, as unsigned numbers; two reductions of one kind in the same group."""
     combine = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
                "xor": np.bitwise_xor}[kind]  # fmt: skip
     array = np.random.default_rng(0).integers(0, 64, (16, 16)).astype(np.uint32) | np.uint32(1 << 31)
@@ -235,7 +236,7 @@ READY: barrier.cluster.arrive.release; barrier.cluster.wait.acquire;
 {copy}
 ISSUED:
 """
-# Nobody leaves before all have what they wait for.
+# No block leaves before all have what they wait for.
 END = "barrier.cluster.arrive; barrier.cluster.wait;\n"
 
 

@@ -29,7 +29,7 @@ def close(launched, emulated):
         exact = exact or decode_reference.decode_attention(q, k, v, lengths, return_lse=True, **options)
         emulated.used.clear()
         both = launched(lambda: decode_attention(q, k, v, lengths, plan=plan, return_lse=True, **options))
-        # A warp's weights by queries as columns are the sums of one product and the right factor of the next.
+        # With queries as columns, a warp's weights are the result of one product and the right operand of the next.
         expected = COPIES | {"movmatrix"} if plan.rows == 8 and plan.lanes == plan.num_warps else COPIES
         assert emulated.used >= expected, f"expected {sorted(expected)}, got {sorted(emulated.used)}"
         for one, other, want, scale in zip(*both, exact, (2.0**11, 8), strict=True):
@@ -49,7 +49,7 @@ def test_shares_and_lanes(rng, close, lanes, warps, splits, rows):
 
 @pytest.mark.parametrize("rows", [16, 8])
 def test_uneven_lengths(rng, close, rows):
-    """Shares as long as one another, which programs find by the lengths of all; more programs than shares."""
+    """Equally long shares, which programs compute from the lengths of all; more programs than shares."""
     q, k, v = random(rng, (3, 4, 32), "float16"), *(random(rng, (3, 150, 2, 32), "float16") for _ in range(2))
     plan = DecodePlan(rows, 32, 32, 32, 2, lanes=2, splits=3, least=32, stages=3, num_warps=2, merged=2, sequences=4)
     for lengths in ([0, 150, 20], [20, 0, 150]):
@@ -59,7 +59,7 @@ def test_uneven_lengths(rng, close, rows):
 @pytest.mark.parametrize("ahead, in_turns", [(False, False), (True, False), (True, True)])
 @pytest.mark.parametrize("page_size", [16, 5, 64])
 def test_pages(rng, close, page_size, ahead, in_turns):
-    """Pages shorter than a step, that divide none, and longer; what the table says of no token is no page."""
+    """Pages shorter than a step, that divide none, and longer; table entries without tokens are not valid pages."""
     pages, lengths = -(-140 // page_size), np.array([100, 44], np.int32)
     k, v = (random(rng, (2 * pages, page_size, 1, 32), "float16") for _ in range(2))
     table = rng.permutation(2 * pages).reshape(2, pages).astype(np.int32)
@@ -117,7 +117,7 @@ def test_quantized(rng, launched, emulated, bits, rows, in_turns):
 
 @pytest.mark.parametrize("bits, side, rows", [(4, 32, 8), (8, 64, 16)])
 def test_quantized_pages(rng, launched, emulated, bits, side, rows):
-    """Pages shorter than a step and as long, looked up as far ahead as they are copied; behind a sequence there are
+    """Pages shorter than a step and as long, looked up as far ahead as they are copied; after a sequence there are
     none."""
     k, v = (random(rng, (2, 150, 1, 32), "float16") for _ in range(2))
     q, lengths = random(rng, (2, 2, 32), "float16"), [150, 33]

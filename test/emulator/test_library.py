@@ -29,7 +29,7 @@ from kiln.kernels import (
 )
 from kiln.kernels.rows import RowPlan
 
-# Of these about 40 run: a GPU refuses some for their size. Two are left out that take ten seconds each.
+# About 40 of these run: a GPU refuses some for their size. Two that take ten seconds each are left out.
 PROGRAMS = [number for number in range(47) if number not in (18, 20)]
 
 
@@ -75,7 +75,7 @@ def test_rms_norm(rng, close, name, dtype):
 
 @pytest.mark.parametrize("name", ["warps", "rows", "cluster"])
 def test_layer_norm(rng, close, name):
-    """Two statistics, one after the other: the second exchange reuses what the first one leaves."""
+    """Two statistics, one after the other: the second exchange reuses the memory of the first."""
     plan, rows, n = PLANS[name]
     x, weight, bias = random(rng, (rows, n), "bfloat16"), random(rng, n, "bfloat16"), random(rng, n, "bfloat16")
     close(lambda: norm.layer_norm(x, weight, bias, plan=plan), exactly("norm").layer_norm(x, weight, bias), length=n)
@@ -131,8 +131,8 @@ def test_softmax(rng, close, name):
 )
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 def test_softmax_of_parts_without_numbers(rng, close, plan, dtype):
-    """Warps that see nothing but -inf, or what lies behind the row; levels far apart; rows of -inf, of the least
-    number, and with one +inf."""
+    """Warps that see only -inf, or only places after the row; levels far apart; rows of -inf, of the lowest number, and
+    with one +inf."""
     x = np.full((6, 1100), -np.inf, dtype)
     x[0, 700] = -30000
     x[1, :300] = random(rng, 300, dtype)
@@ -189,7 +189,7 @@ def test_reduce(rng, launched, close):
         assert (found == values).all() and (at == places).all()
 
 
-# Rows of no multiple of 16 bytes: the driver that is imitated encodes no tensor maps, so nothing may ask for them.
+# Rows that are not multiples of 16 bytes: the real driver encodes no tensor maps for them, so nothing may request one.
 @pytest.mark.parametrize("shape", [(20, 17, 33), (64, 33, 65)], ids=str)
 def test_gemm(rng, close, shape):
     m, n, k = shape
@@ -279,7 +279,7 @@ def _sines(x, out, BLOCK: kl.constexpr):
 
 
 def test_a_function_that_is_called(launched):
-    """So many sines are one function; half of the arguments take its long way."""
+    """This many sines become one function; half of the arguments take its slow path."""
     x = np.concatenate([np.linspace(-9, 9, 64), np.logspace(4, 30, 64)]).astype(np.float32)
 
     def launch():

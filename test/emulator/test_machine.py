@@ -1,4 +1,4 @@
-"""The emulator on PTX written by hand: values known, and mistakes that it has to find."""
+"""The emulator on PTX written by hand: known values, and mistakes that it must find."""
 
 import ml_dtypes
 import numpy as np
@@ -125,7 +125,7 @@ HALVES = "ld.global.v2.b32 {%r4, %r5}, [%d1];"
     ("testp.notanumber.f32 %p1, %r4; selp.b32 %r6, 7, 9, %p1;", raw("f4", np.nan)[0], 7),
 ])  # fmt: skip
 def test_values_of_32_bits(code, given, expected):
-    # A value that no case expects: an instruction that does nothing is found.
+    # A value that no case expects, so that an instruction that does nothing is found.
     out = run(f"{HALVES} mov.b32 %r6, 0x5EED5EED; {code} st.global.b32 [%d2], %r6;", [given])
     assert out[0] == expected, f"{int(out[0]):#x}"
 
@@ -175,7 +175,7 @@ def test_votes_reductions_and_atomics_count_every_lane():
 
 
 def test_lanes_part_and_meet():
-    """A loop that every lane leaves elsewhere, then a shuffle that all of them must reach."""
+    """A loop that every lane leaves at a different point, then a shuffle that all must reach."""
     body = """
     mov.b32 %r6, 0;
     AGAIN: setp.ge.u32 %p1, %r6, %r1;

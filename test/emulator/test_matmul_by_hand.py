@@ -1,4 +1,4 @@
-"""A matrix product as tensor cores want it, written by hand: right in every order, and each mistake in it is found."""
+"""A matrix product for tensor cores, written by hand: right in every order, and each mistake in it is found."""
 
 import time
 
@@ -10,7 +10,7 @@ from emulator.ptx import Fault
 
 ORDERS = (1, -1, 2, 3, -4)
 STEPS = 3
-SLOT = 2 * 128 * 128  # bytes of 128 x 64 halves of each factor
+SLOT = 2 * 128 * 128  # bytes of 128 x 64 halves of each operand
 SUMS = [f"%r{100 + i}" for i in range(64)]
 
 INITIALISE = """

@@ -1,7 +1,7 @@
 """The emulator's own tests find an instruction that does nothing.
 
-Each mutant runs the tests by hand in a process of its own until one fails. `KILN_FUZZ_EMULATOR`: how many instructions,
-drawn from a seed (all of them if it is not set).
+Each mutant runs the hand-written tests in a separate process until one fails. `KILN_FUZZ_EMULATOR`: how many
+instructions, drawn from a seed (all of them if it is not set).
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ pytestmark = pytest.mark.fuzz
 HERE = pathlib.Path(__file__).parent
 TESTS = [str(HERE / f"test_{name}.py") for name in ("machine", "barriers", "copies", "products")]
 
-# What changes no value: the emulator takes these for hints. membar is a fence by its old name, which Kiln does not
-# write.
+# Instructions that change no value: the emulator treats these as hints. membar is the old name of a fence, which Kiln
+# does not emit.
 HINTS = {"createpolicy", "membar", "nanosleep", "pmevent", "prefetch", "prefetchu"}
 INSTRUCTIONS = sorted(set(operation._table) - HINTS)
 COUNT = int(os.environ.get("KILN_FUZZ_EMULATOR", len(INSTRUCTIONS)))
 
 
 def survives(mutate) -> bool:
-    """Whether the tests pass under a mutation, which is made in a child."""
+    """Whether the tests pass under a mutation, applied in a child process."""
     child = os.fork()
     if child == 0:
         code = 2
@@ -37,7 +37,7 @@ def survives(mutate) -> bool:
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, 1)
             os.dup2(null, 2)
-            # A mutant that never ends is found by that.
+            # This finds a mutant that never ends.
             signal.alarm(120)
             mutate()
             code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *TESTS]))

@@ -1,7 +1,7 @@
-"""Products of kernels that are written with pointers and masks, by descriptors (`describe_pointers`) and without.
+"""Products of kernels written with pointers and masks, with descriptors (`describe_pointers`) and without.
 
-Factors are small integers, so every sum is exact. What lies around an array's rows is not zero: a box that reaches
-farther than the pointers did would show.
+Operands are small integers, so every sum is exact. The memory around an array's rows is not zero, so that a box that
+reaches farther than the pointers did would be noticed.
 """
 
 import pathlib
@@ -79,7 +79,7 @@ def tutorial(rng, sides, tile=(128, 128, 64), out="float32", describe=True, grou
     "sides", [(256, 128, 128), (200, 136, 168), (130, 77, 65), (3, 2, 7), (129, 300, 193)], ids=str
 )
 def test_tutorial(rng, in_orders, sides):
-    """Rows and columns that wrap, a rest of K, results between others."""
+    """Rows and columns that wrap, a remainder of K, results between others."""
     launch, want = tutorial(rng, sides)
     for got in in_orders(launch, BY_ENGINE):
         assert (got == want).all()
@@ -119,7 +119,7 @@ def test_masks_batches_and_columns(rng, in_orders, turned, batch):
 @kiln.jit
 def attend(q, k, v, o, n, sq, sk, sv, so, of_q, of_k, of_v, of_o, scale, M: kl.constexpr, N: kl.constexpr,
            D: kl.constexpr):  # fmt: skip
-    """Attention of one head: keys and values under a mask, the size of a head without."""
+    """Attention of one head: keys and values are masked, the head size is not."""
     head = kl.program_id(1)
     rows, depth = kl.program_id(0) * M + kl.arange(0, M), kl.arange(0, D)
     queries = kl.load(q + head * of_q + rows[:, None] * sq + depth[None, :], mask=rows[:, None] < n, other=0.0)

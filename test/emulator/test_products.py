@@ -22,7 +22,7 @@ def registers(first, count):
 
 
 def load(first, count, base, wide=False):
-    """Registers of the thread: `count` words behind each other."""
+    """Registers of the thread: `count` consecutive words."""
     size, kind, name = (8, "b64", "%d") if wide else (4, "b32", "%r")
     text = f"mad.wide.u32 %d1, %r1, {size * count}, {base};\n"
     return text + "\n".join(f"ld.global.{kind} {name}{first + i}, [%d1+{size * i}];" for i in range(count))
@@ -108,7 +108,7 @@ def test_products_by_warps(form):
 
 @pytest.mark.parametrize("by", ["rna", "nothing"])
 def test_tf32_ignores_low_bits(by):
-    """An f32 that nobody has rounded is cut off."""
+    """An f32 that was not rounded is truncated."""
     x = np.float32(1 + 2**-10 + 2**-11)
     a = np.zeros((32, 4), np.float32)
     a[:, 0] = x
@@ -182,7 +182,7 @@ def place_of(span, transposed, leading, stride, across, inner):
 
 
 class Image:
-    """A factor (M or N by K) in shared memory, from byte `begin` on, and its descriptors."""
+    """An operand (M or N by K) in shared memory, from byte `begin` on, and its descriptors."""
 
     def __init__(self, matrix, span, transposed, begin):
         self.span, self.transposed, self.begin = span, transposed, begin
@@ -192,7 +192,7 @@ class Image:
             self.leading, self.stride = (8 * 16, depth // 8 * 128) if not span else (depth * span, 8 * span)
             self.rows_of_k = depth
         else:
-            # Without a swizzle, columns of eights one behind the other; with one, panels of whole rows.
+            # Without a swizzle, consecutive columns of 16-byte chunks; with one, panels of whole rows.
             self.leading, self.stride = (sides * 16, 128) if not span else (0, 8 * row)
         self.panel = sides * row
         self.bytes = np.zeros(sides * depth * size, np.uint8)
@@ -210,7 +210,7 @@ class Image:
         return k * size // self.span * self.panel + place_of(self.span, False, 0, self.stride, i, k * size % self.span)
 
     def descriptor(self, step, base):
-        """Of 32 bytes along K from step `step` on."""
+        """The descriptor of 32 bytes along K, for step `step`."""
         if self.transposed:
             start = 2 * step * (self.leading if not self.span else self.stride)
         elif not self.span:
@@ -240,7 +240,7 @@ BASE = 1024  # where the emulator's shared memory begins
 def group_product(kind, sum_kind, columns, a, b, *, spans=(128, 128), turned=(False, False), left="memory",
                   right_kind=None, c=None, extra="", scale="1, 1", wait="wgmma.wait_group.sync.aligned 0;",
                   change=("", "")):  # fmt: skip
-    """D of 64 by `columns`; `c`: what it is added to, else nothing. The factors are M by K and N by K."""
+    """D of 64 by `columns`; `c`: the addend, if any. The operands are M by K and N by K."""
     depth = 32 // a.itemsize
     steps = a.shape[1] // depth
     right = Image(b, spans[1], turned[1], 0)

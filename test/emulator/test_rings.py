@@ -43,7 +43,7 @@ def run(name: str, sides: tuple[int, int, int], tile: tuple[int, int], blocks: i
 
 @pytest.mark.parametrize("order", [1, -1, 2])
 def test_blocks_take_several_tiles_each(order):
-    """Four tiles for two blocks; five steps in three slots, so that the ring goes round in the middle of a tile."""
+    """Four tiles for two blocks; five steps in three slots, so that the ring wraps around in the middle of a tile."""
     got, want = run("product", (256, 512, 320), (128, 256), 2, order)
     assert (got == want).all()
 

@@ -46,7 +46,7 @@ def multiply(rng, in_orders, tile, sides, dtype="float16", out="float32", acc=kl
 @pytest.mark.parametrize("stages", [2, 3, 4])
 @pytest.mark.parametrize("warps", [4, 8])
 def test_slots(rng, in_orders, stages, warps):
-    """Seven steps of K: every slot is filled again."""
+    """Seven steps of K: every slot is refilled."""
     multiply(rng, in_orders, (128, 64, 32), (128, 64, 224), stages=stages, num_warps=warps)
 
 
@@ -103,7 +103,7 @@ def _by_pointers(a, b, c, m, n, k, M: kl.constexpr, N: kl.constexpr, K: kl.const
 
 @pytest.mark.parametrize("sides", [(64, 64, 160), (72, 80, 208), (16, 48, 16), (65, 70, 33)], ids=str)
 def test_pointers(rng, in_orders, sides):
-    """Copies where addresses and the ends of masks are multiples of 16; the last product is loaded as it stands."""
+    """Copies where addresses and the ends of masks are multiples of 16; the last product is loaded directly."""
     m, n, k = sides
     a, b = integers(rng, (m, k), "float16"), integers(rng, (k, n), "float16")
 
@@ -119,7 +119,7 @@ def test_pointers(rng, in_orders, sides):
 
 @kiln.jit
 def _two_products(a, b, c, d, m, k, S: kl.constexpr, K: kl.constexpr):
-    """Both of one row block, whose programs take several column blocks each: a loop around, loads in common."""
+    """Two products of one row block; programs loop over several column blocks each and share loads."""
     rows = kl.make_tensor_descriptor(a, [m, k], [k, 1], [S, K])
     first = kl.make_tensor_descriptor(b, [m, k], [k, 1], [S, K])
     second = kl.make_tensor_descriptor(c, [m, k], [k, 1], [S, K])

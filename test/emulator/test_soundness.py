@@ -1,5 +1,5 @@
-"""What a launch promises whatever goes wrong: a failed assertion ends it with a report, and a wait for another program
-is over when that program has done its part."""
+"""What a launch guarantees whatever goes wrong: a failed assertion ends it with a report, and a wait for another
+program is over when that program has done its part."""
 
 import kiln
 import kiln.language as kl
@@ -17,7 +17,7 @@ def _checked_sum(x, y, limit, BLOCK: kl.constexpr):
 
 @pytest.mark.parametrize("cluster", [1, 2, 4])
 def test_a_failed_assertion_ends_the_launch(launched, cluster):
-    """The others wait for what the thread that failed has to send; the programs behind run, too."""
+    """The others wait for what the failed thread should send; later programs run too."""
     x = np.ones(2 * 8192, np.float32)
     x[5000] = 7
 
@@ -30,7 +30,7 @@ def test_a_failed_assertion_ends_the_launch(launched, cluster):
         assert y[1] == 8192
 
     launched(launch)
-    kiln.synchronize()  # said once
+    kiln.synchronize()  # reported once
 
 
 @kiln.jit
@@ -74,7 +74,7 @@ def _checked_product(a, b, c, n, refused, limit, M: kl.constexpr, K: kl.constexp
 @pytest.mark.parametrize("cluster", [1, 2])
 @pytest.mark.parametrize("refused, limit, said", [(3, 1e9, "refused"), (-1, 200.0, "too large"), (-1, 1e9, None)])
 def test_an_assertion_in_a_role_ends_the_launch(launched, emulated, cluster, refused, limit, said):
-    """One that multiplies fails: the one that loads for it, and the other cta, come to their ends."""
+    """A consumer fails: its producer, and the other CTA, still end."""
     a, b = np.zeros((128 * cluster, 128 * cluster), np.float16), np.eye(128 * cluster, dtype=np.float16)
     n, rows = len(a), 64 * cluster
     a[rows + 5, 70] = 300
@@ -110,7 +110,7 @@ def _waits(flag, x, y, BLOCK: kl.constexpr, MEETS: kl.constexpr):
 @pytest.mark.parametrize("meets", [False, True], ids=["", "meets"])
 @pytest.mark.parametrize("options", [{"num_warps": 1}, {"num_warps": 4}, {"num_warps": 2, "cluster": 2}], ids=str)
 def test_a_wait_for_another_program_ends_for_all_threads_at_once(launched, emulated, options, meets, turn):
-    """It writes the flag while some warps have looked at it and others have not."""
+    """It writes the flag when some warps have already read it and others have not."""
     x = np.ones(256, np.float32)
 
     def launch():
@@ -129,12 +129,12 @@ def _sums(times, x, y, BLOCK: kl.constexpr):
     for _ in range(kl.load(times)):
         total += kl.sum(value + total, axis=0)
     kl.store(y, total)
-    kl.store(times + 1, 1)  # the array is written, if not here
+    kl.store(times + 1, 1)  # the array is written, even if not here
 
 
 @pytest.mark.parametrize("turn", [2, 3, 4])
 def test_threads_agree_how_often_a_loop_runs(launched, emulated, turn):
-    """Another program changes the count while warps read it: all of them take one of the two."""
+    """Another program changes the count while warps read it: all of them use the same one of the two."""
     x = np.ones(256, np.float32)
 
     def launch():

@@ -1,6 +1,6 @@
 """Products on tensor cores, of the language and the library: exact sums in every order, in the schedule asked for.
 
-Factors are small integers, so every sum is exact whatever adds it up; orders 1 and -1 let copies land as late and as
+Operands are small integers, so every sum is exact in any order; orders 1 and -1 let copies land as late and as
 early as they may, the others at random.
 """
 
@@ -14,7 +14,7 @@ from kiln.kernels import gemm
 from kiln.kernels.gemm.configs import GemmPlan
 from kiln.kernels.machine import launch_options
 
-# What the kernels of a schedule have to consist of.
+# Instructions that the kernels of a schedule must contain.
 INSTRUCTIONS = {
     "cooperative": {"wgmma", "cp", "mbarrier"},
     "pingpong": {"wgmma", "cp", "mbarrier"},
@@ -22,7 +22,7 @@ INSTRUCTIONS = {
 }
 
 
-# Tests that do not pass yet, and why; one that comes to pass fails until its line is taken out here.
+# Tests that do not pass yet, and why; one that starts to pass fails until its line is removed here.
 NOT_YET = {
     "test_tiles[(64, 8, 64)]": "rows of 16 bytes have no swizzle that products read",
 }
@@ -42,7 +42,7 @@ def integers(rng, shape, dtype):
 @kiln.jit
 def _multiply(a, b, c, m, n, k, M: kl.constexpr, N: kl.constexpr, K: kl.constexpr, TURN_A: kl.constexpr,
               TURN_B: kl.constexpr, ACC: kl.constexpr):  # fmt: skip
-    """c = a @ b, which lie as they are or turned around."""
+    """c = a @ b, each stored as is or transposed."""
     if TURN_A:
         a_blocks = kl.make_tensor_descriptor(a, [k, m], [m, 1], [K, M])
     else:
@@ -75,7 +75,7 @@ def multiply(
         _multiply[grid](*given, c, m, n, k, *tile, *turned, acc, **options)
         return c
 
-    # A sum of nothing has a stride of 0 elements, which no map has.
+    # An empty sum has a stride of 0 elements, which no tensor map has.
     for got in in_orders(launch, INSTRUCTIONS[options["schedule"]] if k else {"wgmma"}):
         assert (got == want.astype(out)).all()
 
@@ -83,7 +83,7 @@ def multiply(
 @pytest.mark.parametrize("stages", [2, 4])
 @pytest.mark.parametrize("consumers", [1, 2])
 def test_a_ring_and_its_consumers(rng, in_orders, stages, consumers):
-    """Six steps of K: every slot is filled again."""
+    """Six steps of K: every slot is refilled."""
     multiply(
         rng, in_orders, (128, 128, 64), (128, 128, 384), schedule="cooperative", stages=stages, consumers=consumers
     )
@@ -131,7 +131,7 @@ def test_a_block_works_off_several_tiles(rng, in_orders, emulated, consumers):
 
 @kiln.jit
 def _shifted(a, b, c, m, n, k, shift, N: kl.constexpr):
-    """The product, its tiles so many columns further left: those that have none left are of nobody."""
+    """The product with its tiles shifted left by `shift` columns; tiles that are entirely outside are dropped."""
     a_blocks = kl.make_tensor_descriptor(a, [m, k], [k, 1], [64, 64])
     b_blocks = kl.make_tensor_descriptor(b, [k, n], [n, 1], [64, N])
     c_blocks = kl.make_tensor_descriptor(c, [m, n], [n, 1], [64, N])
@@ -144,7 +144,7 @@ def _shifted(a, b, c, m, n, k, shift, N: kl.constexpr):
 
 @pytest.mark.parametrize("shift", [128, 256, 512])
 def test_nothing_is_written_before_the_first_column(rng, in_orders, shift):
-    """Boxes of 64 columns are asked for where they reach the array; the engine takes no others."""
+    """Boxes of 64 columns are requested only if they reach the array; the engine takes no others."""
     a, b = integers(rng, (64, 128), "float16"), integers(rng, (128, 384), "float16")
     want = np.zeros((64, 384), np.float16)
     want[:, : max(384 - shift, 0)] = (a.astype(np.float64) @ b.astype(np.float64))[:, shift:]
@@ -161,8 +161,8 @@ def test_nothing_is_written_before_the_first_column(rng, in_orders, shift):
 @pytest.mark.parametrize("tiles", [1, 2, 3, 5, 8])
 @pytest.mark.parametrize("depth", [0, 64, 320])
 def test_groups_take_turns(rng, in_orders, emulated, tiles, depth):
-    """A block works off an odd or an even number of tiles, each longer and shorter than the ring."""
-    # Without products there is no ring, and each tile has a block.
+    """A block processes an odd or an even number of tiles, each longer and shorter than the ring."""
+    # Without products there is no ring, and each tile has its own block.
     with emulated.few_blocks(1 if depth else tiles, skips=True):
         multiply(rng, in_orders, (64, 64, 64), (64 * tiles, 64, depth), schedule="pingpong", stages=3)
 
@@ -177,7 +177,7 @@ def test_groups_take_turns_in_clusters(rng, in_orders, emulated):
     ((256, 128, 64), (392, 72, 64), {"stages": 2}), ((256, 64, 64), (392, 72, 136), {"stages": 2, "cluster": 2}),
 ], ids=str)  # fmt: skip
 def test_groups_end_tiles_apart(rng, in_orders, emulated, tile, sides, options):
-    """A block works off several tiles; what a group has of the last one may lie outside of the result."""
+    """A block processes several tiles; a group's part of the last one may be outside the result."""
     with emulated.few_blocks(1):
         multiply(rng, in_orders, tile, sides, schedule="cooperative", **{"consumers": 2} | options)
 
@@ -238,8 +238,8 @@ CUT = {
 
 @pytest.mark.parametrize("name", CUT)
 def test_parts_of_a_tile_meet_in_any_order_of_programs(rng, in_orders, emulated, name):
-    """Parts that are lost, added twice or before they are there; terms of each part. Nobody waits for anybody: what did
-    would find no end where programs run one after the other, in any order."""
+    """Finds parts that are lost, added twice or too early, and terms applied per part. No program waits for another:
+    one that did would never end where programs run one after the other, in any order."""
     dtype, (m, n, k), plan = CUT[name]
     dtype = getattr(ml_dtypes, dtype, dtype)
     a, b = integers(rng, (m, k), dtype), integers(rng, (n, k), dtype).T
@@ -274,8 +274,8 @@ SHARED = {
 
 @pytest.mark.parametrize("name", SHARED)
 def test_a_cluster_adds_what_its_blocks_have_summed(rng, in_orders, name):
-    """Sums that are lost, added twice or before they are there; a tile's that come while the one before is being added:
-    clusters work off several."""
+    """Finds sums that are lost, added twice or too early, and a tile's sums that arrive while the previous tile's are
+    being added: clusters process several tiles."""
     dtype, (m, n, k), plan = SHARED[name]
     dtype = getattr(ml_dtypes, dtype, dtype)
     a, b = integers(rng, (m, k), dtype), integers(rng, (n, k), dtype).T
@@ -294,7 +294,7 @@ def test_a_cluster_adds_what_its_blocks_have_summed(rng, in_orders, name):
 
 @kiln.jit
 def _until(a, b, c, n, WHERE: kl.constexpr):
-    """c = a @ b in blocks of 64, down the rows; a loop that runs until a condition is over stands somewhere."""
+    """c = a @ b in blocks of 64, down the rows; a loop that runs until a condition fails is somewhere in it."""
     a_blocks = kl.make_tensor_descriptor(a, [n, n], [n, 1], [64, 64])
     b_blocks = kl.make_tensor_descriptor(b, [n, n], [n, 1], [64, 64])
     c_blocks = kl.make_tensor_descriptor(c, [n, n], [n, 1], [64, 64])
@@ -323,7 +323,7 @@ def _until(a, b, c, n, WHERE: kl.constexpr):
 
 @pytest.mark.parametrize("where, rings", [("around", False), ("where to load", False), ("behind", True)])
 def test_loops_with_conditions(rng, in_orders, where, rings):
-    """What loads and what multiplies would count them apart: such a kernel has no ring, but the same result."""
+    """Producer and consumer would count iterations differently: such a kernel has no ring, but the same result."""
     a, b = integers(rng, (128, 128), "float16"), integers(rng, (128, 128), "float16")
     want = a.astype(np.float64) @ b.astype(np.float64)
     if where == "behind":
@@ -343,7 +343,7 @@ def test_loops_with_conditions(rng, in_orders, where, rings):
     "cooperative", "few rows", "splits", "cluster", "turns", "turns in a cluster", "shares", "shared sums",
 ])  # fmt: skip
 def test_launches_that_overlap(rng, in_orders, name):
-    """Each role waits for the launch before: the emulator faults where one accesses memory ahead of that."""
+    """Each role waits for the previous launch: the emulator faults if one accesses memory before that."""
     a, b = integers(rng, (144, 200), "float16"), integers(rng, (200, 136), "float16")
     exact = a.astype(np.float64) @ b.astype(np.float64)
 
@@ -358,7 +358,7 @@ def test_launches_that_overlap(rng, in_orders, name):
 @pytest.mark.parametrize("shared", [None, "a", "b"])
 @pytest.mark.parametrize("name", ["cooperative", "few rows", "splits", "cluster", "turns", "shared sums"])
 def test_batches(rng, in_orders, name, shared):
-    """What a tile has over goes to no other matrix of the batch, nor comes from there."""
+    """The excess of a tile neither goes to another matrix of the batch nor comes from one."""
     sides = {"a": (3, 72, 136), "b": (3, 136, 88), "c": (3, 72, 88)}
     a, b, c = (integers(rng, side[1:] if which == shared else side, "float16") for which, side in sides.items())
     exact = a.astype(np.float64) @ b.astype(np.float64) + 2 * c.astype(np.float64)
@@ -375,7 +375,7 @@ def test_batches(rng, in_orders, name, shared):
     GemmPlan(64, 64, 128, "pingpong", stages=2),
 ], ids=str)  # fmt: skip
 def test_sums_of_fp8(rng, in_orders, plan):
-    """Sixteen steps of numbers above zero: what is cut off adds up, unless each step is a sum of its own."""
+    """Sixteen steps of numbers above zero: truncation errors add up, unless each step is summed separately."""
     kind = ml_dtypes.float8_e4m3fn
     a, b = (rng.uniform(0.5, 1.5, sides).astype(kind) for sides in ((16, 2048), (2048, 128)))
     exact = a.astype(np.float64) @ b.astype(np.float64)
@@ -425,7 +425,7 @@ def test_how_many_products_of_fp8_are_summed_by_the_instruction(rng, in_orders, 
 ], ids=str)  # fmt: skip
 @pytest.mark.parametrize("k", [64, 136])
 def test_what_is_added_comes_through_a_channel_too(rng, in_orders, plan, k):
-    """Blocks work off several tiles: the one slot is filled again, also where a tile is one step."""
+    """Blocks process several tiles: the single slot is refilled, also where a tile is one step."""
     m, n = 144, 200
     a, b, c, bias = (integers(rng, sides, "float16") for sides in ((m, k), (k, n), (m, n), (n,)))
     exact = 2 * (a.astype(np.float64) @ b.astype(np.float64)) + 3 * c.astype(np.float64) + bias.astype(np.float64)
@@ -451,7 +451,7 @@ def _pairs(x, out, steps, PAIRS: kl.constexpr):
 
 
 def test_operands_of_products_share_memory_where_it_is_short(rng, in_orders):
-    """Eight pairs take 262,144 bytes apart, and a block has 232,448: behind its product a tile's bytes are free."""
+    """Eight pairs take 262,144 bytes separately, and a block has 232,448: after its product a tile's bytes are free."""
     x = integers(rng, (2, 8, 2, 64, 64), "float32")
     want = np.einsum("spij,spjk->ik", x[:, :, 0], x[:, :, 1])
 

@@ -1,7 +1,7 @@
 """Kernel tests: every library function against float64, tolerance by harness.py's rule.
 
-`--device cuda` runs the same tests on torch tensors of the GPU; `--plans gpu` runs them on the CPU in the forms (rows a
-program, blocks, groups of heads) that a GPU would be given.
+`--device cuda` runs the same tests on torch tensors of the GPU; `--plans gpu` runs them on the CPU in the forms (rows
+per program, blocks, groups of heads) that a GPU would get.
 """
 
 import pathlib
@@ -52,5 +52,5 @@ def _plans(request):
 
 @pytest.fixture
 def rng(request):
-    """Seeded by the test's name, so that a failing test fails again alone."""
+    """Seeded by the test's name, so that a failing test also fails when run alone."""
     return np.random.default_rng(list(request.node.name.encode()))

@@ -20,7 +20,7 @@ import numpy as np
 
 DTYPES = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
-# The smallest step near zero (subnormals): no relative error can be asked for below it.
+# The smallest step near zero (subnormals): below it, no relative error can be required.
 TINY = {"float64": 5e-324, "float32": 2.0**-149, "float16": 2.0**-24, "bfloat16": 2.0**-133}
 GROWTH = 8.0
 
@@ -35,7 +35,7 @@ def random(rng: np.random.Generator, shape: Any, dtype: str = "float32", scale: 
 
 
 def strided(array: np.ndarray, step: int = 2) -> np.ndarray:
-    """The same values behind a row stride of ``step`` rows and a gap: a view that is not contiguous."""
+    """The same values with a row stride of ``step`` rows and a gap: a view that is not contiguous."""
     padded = np.full((*array.shape[:-1], array.shape[-1] * step + 3), 77, array.dtype)
     view = padded[..., : array.shape[-1]]
     view[...] = array

@@ -1,8 +1,8 @@
 """Runs the library on the GPU's torch tensors while the tests keep their numpy arrays.
 
-`install()` puts a wrapper in the place of every library function: arrays go to the device with their strides and with
-what they share (views of one array are views of one tensor there), outputs and everything that was written come back.
-What runs is the function that a user of torch calls; what fails comes out of the call.
+`install()` replaces every library function by a wrapper: arrays go to the device with their strides and shared memory
+(views of one array are views of one tensor there); outputs and everything that was written come back. What runs is the
+function that a user of torch calls; its errors come out of the call.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Transfer:
         self.given: dict[int, tuple[Any, np.ndarray]] = {}
 
     def to_device(self, value: Any) -> Any:
-        """A value with tensors in the place of arrays."""
+        """A value with arrays replaced by tensors."""
         if isinstance(value, (list, tuple)):
             return type(value)(self.to_device(item) for item in value)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -74,7 +74,7 @@ class Transfer:
         return low, self.blocks[low][2]
 
     def write_back(self) -> None:
-        """Copies what the device holds to the arrays that may be written."""
+        """Copies the device's data back to the arrays that may have been written."""
         for root, memory, copy in self.blocks.values():
             now = copy.cpu().numpy()
             if root.flags.writeable:
@@ -83,7 +83,7 @@ class Transfer:
                 assert (memory == now).all(), "a read-only array was written"
 
     def to_host(self, value: Any) -> Any:
-        """A result with arrays in the place of tensors; a tensor that was given is the array it was given for."""
+        """A result with tensors replaced by arrays; an argument's tensor becomes the argument's array again."""
         if isinstance(value, (list, tuple)):
             return type(value)(self.to_host(item) for item in value)
         if id(value) in self.given:
@@ -101,7 +101,7 @@ class Transfer:
 class OnDevice(Operator):
     """A library function that takes numpy arrays and runs on the device."""
 
-    def __init__(self, operator: Operator):  # of the same arguments: they are checked as tensors
+    def __init__(self, operator: Operator):  # for the same arguments, which are checked as tensors
         self.__dict__.update(vars(operator))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -3,11 +3,11 @@
     python test/kernels/same_code.py COMMIT [NAME ...]      NAME: a part of the names of calls, such as rms_norm
 
 Every call of a wide sweep is planned as on an H200, with and without dependent launches, by both libraries (both with
-the front end and the compiler of this tree), and its launches are compiled to PTX of sm_90a. The PTX has to be the same
-but for what the parameters are called, where they stand, and how registers are numbered: registers are renamed in the
-order in which instructions that are no loads of parameters name them. A parameter of the one has to stand for the same
-parameter of the other wherever both are read; the table of these pairs is printed. What differs is assembled: it has to
-be the same machine code (but for the places of parameters), or have no more instructions, in loops and in all, no more
+the front end and the compiler of this tree), and its launches are compiled to PTX of sm_90a. The PTX must be the same
+except for the names and positions of parameters and the numbering of registers: registers are renamed in the order in
+which instructions other than parameter loads name them. A parameter of one must correspond to the same parameter of the
+other wherever both are read; the table of these pairs is printed. PTX that differs is assembled: it must give the same
+machine code (except for the places of parameters), or have no more instructions, in loops and in total, no more
 registers and no more bytes spilled.
 """
 
@@ -35,7 +35,7 @@ TYPES = ("float16", "bfloat16", "float32")
 
 # ---- the sweep -------------------------------------------------------------------------------------------------------
 def row_calls() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Calls of what reduces rows: all plans, and the forms that matter of some."""
+    """Calls of kernels that reduce rows: all plans, and the important forms of some."""
     from kiln.kernels import norm, softmax
     from kiln.kernels.case import blank, blank_like
 
@@ -70,7 +70,7 @@ def row_calls() -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def flat_calls() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Calls of what works element by element."""
+    """Calls of elementwise kernels."""
     from kiln.kernels import activation, elementwise, embedding, optimizer
     from kiln.kernels.case import blank, blank_like
 
@@ -111,7 +111,7 @@ def flat_calls() -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def token_calls() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Calls of what has tokens and heads."""
+    """Calls of kernels over tokens and heads."""
     from kiln.kernels import attention, decode_attention, rope
     from kiln.kernels.case import blank
 
@@ -160,7 +160,7 @@ def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
 
 # ---- one library -----------------------------------------------------------------------------------------------------
 def collect(names: list[str]) -> dict[str, list[tuple[str, tuple[int, ...], str, list[str]]]]:
-    """By call: of each launch the kernel, the grid, the PTX and the names of the parameters."""
+    """For each call: the kernel, the grid, the PTX and the parameter names of each launch."""
     from kiln.frontend.signature import flat_parameters
     from kiln.kernels.launches import launches_of
     from kiln.kernels.machine import Machine, launch_options
@@ -192,7 +192,8 @@ _REGISTER = re.compile(r"%[a-z]+\d+|\$L\w+|KERNEL_param_\d+")
 
 
 def canonical(ptx: str, names: list[str]) -> tuple[list[str], dict[str, str]]:
-    """The instructions with registers and labels numbered as they come up, and which register holds which parameter."""
+    """The instructions with registers and labels numbered in order of appearance, and which register holds which
+    parameter."""
     lines: list[str] = []
     holders: dict[str, str] = {}
     declared: list[str] = []
@@ -218,7 +219,7 @@ def canonical(ptx: str, names: list[str]) -> tuple[list[str], dict[str, str]]:
         old = match[0]
         return numbers.setdefault(old, f"{re.sub(r'[0-9].*', '', old)}#{len(numbers)}")
 
-    # Where the address of a parameter is taken, to choose between two.
+    # The address of a parameter may be taken, to choose between two.
     holders.update({f"KERNEL_param_{i}": f"address of {name}" for i, name in enumerate(names)})
     text = [_REGISTER.sub(rename, line.replace(symbol, "KERNEL") if symbol else line) for line in lines]
     return text, {numbers[register]: label for register, label in holders.items() if register in numbers}
@@ -244,7 +245,7 @@ class Machine(NamedTuple):
         places = {match[1]: i for i, line in enumerate(self.instructions) if (match := re.match(r"(\.L\S*):", line))}
         for i, line in enumerate(self.instructions):
             target = re.search(r"BRA\S*.*`\((\.L\S*)\)", line)
-            # The last branch of a kernel, to itself, is no loop.
+            # The last branch of a kernel, to itself, is not a loop.
             if target and target[1] in places and places[target[1]] < i - 1:
                 inside.update(range(places[target[1]] + 1, i + 1))
         return [self.instructions[i] for i in sorted(inside) if not self.instructions[i].endswith(":")]
@@ -252,7 +253,7 @@ class Machine(NamedTuple):
     def no_worse_than(self, other: Machine) -> bool:
         return (
             self.spilled <= other.spilled
-            and -(-self.registers // 8) <= -(-other.registers // 8)  # registers are given out by eights
+            and -(-self.registers // 8) <= -(-other.registers // 8)  # registers are allocated in eights
             and len(self.loops) <= len(other.loops)
             and len(self.instructions) <= len(other.instructions)
         )
@@ -283,7 +284,7 @@ def assembled(ptx: str) -> Machine:
 
 
 def compare(old: dict[str, Any], new: dict[str, Any]) -> int:
-    """Prints what differs; how many calls do."""
+    """Prints the differences; returns how many calls differ."""
     wrong = 0
     pairs: dict[tuple[str, str], dict[str, set[str]]] = {}
     seen: dict[tuple[str, str], str] = {}

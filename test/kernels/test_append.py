@@ -17,7 +17,7 @@ from kiln.kernels.rope import rope_tables
 
 
 def turned(q, k, cos, sin, lengths, interleaved):
-    """As ``rope`` turns tokens that end at the lengths; those before the first position are as they come."""
+    """Rotates like ``rope`` tokens that end at the lengths; tokens before the first position are unchanged."""
     tokens = q.shape[1]
     positions = np.maximum(np.asarray(lengths)[:, None] - tokens + np.arange(tokens), 0)
     return rope_reference.rope(q, k, cos, sin, positions=positions, interleaved=interleaved)
@@ -48,7 +48,7 @@ def test_append(rng, tokens, size, turning, dtype, interleaved):
 
 
 def test_pages_and_prompts_that_end_together(rng):
-    """A prompt shorter than the others has nothing in front of its first token; q may be turned in place."""
+    """A prompt shorter than the others has nothing before its first token; q may be rotated in place."""
     q, k, v = new(rng, 2, 7, 2, 1, 32)
     cos, sin = rope_tables(32, 32)
     k_cache, v_cache = np.zeros((2, 12, 4, 1, 32), np.float32)

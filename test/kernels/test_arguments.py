@@ -1,4 +1,5 @@
-"""What library functions take and refuse: the table in each docstring against what calls do, and messages by name."""
+"""What library functions take and refuse: the table in each docstring against actual calls, and messages that name
+arguments."""
 
 import re
 from importlib import import_module
@@ -52,8 +53,8 @@ def whole(*shape):
     return np.zeros(shape, np.int32)
 
 
-# A call of each function whose arguments and results are small whole numbers (but for epilogues of activations), so
-# that they are the same in every type.
+# A call of each function whose arguments and results are small integers (except for activation epilogues), so that they
+# are the same in every type.
 CALLS = {
     add: {"x": ones(3, 4), "y": ones(3, 4)},
     sum_all: {"x": ones(3, 4)},
@@ -137,7 +138,7 @@ def test_every_function_of_the_library_is_here():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_table_says_what_is_taken(name):
-    """Each type in the place of each array alone, and of all floats together: taken or refused as the table says."""
+    """Each type for each array alone, and for all floats together: accepted or refused as the table says."""
     function, call = NAMES[name], CALLS[NAMES[name]]
     arrays = {key: value for key, value in call.items() if isinstance(value, np.ndarray)}
     described, rows = rows_of_table(function)
@@ -164,7 +165,7 @@ def test_the_table_says_what_is_taken(name):
 
 @pytest.mark.parametrize("name", TYPES)
 def test_sums_have_room(name):
-    """Sums of types narrower than their sum: numpy's, but for floats that stay as they are."""
+    """Sums of types narrower than their sum: like numpy's, except that floats keep their type."""
     if name in ("complex64", "int4") or name.startswith("float8"):
         with pytest.raises(errors.ArgumentError, match=f"sum_all: x: expected type .*, got {name}"):
             sum_all(np.ones(4).astype(TYPES[name]))

@@ -78,7 +78,7 @@ def test_programs_in_any_order_are_each_run_once(rng, together, around):
 
 
 def longest(tokens, tile, heads, together, around, processors):
-    """Steps of the processor that gets the most, counted program by program; a program's own cost is 1.6 of them."""
+    """Steps of the busiest processor, counted program by program; a program's overhead is 1.6 of them."""
     blocks = -(-tokens // tile[0])
     count = blocks * heads
     load = [0.0] * processors
@@ -108,7 +108,7 @@ def test_causal_programs_fall_to_processors_evenly(tokens, tile, heads, row_byte
 
 
 def test_keys_that_leave_the_cache_are_not_read_anew_by_each_program():
-    """All 256 heads in turns would be as even, but read 600 MB where 134 do."""
+    """All 256 heads in turns would be as even, but read 600 MB where 134 are enough."""
     together = order(Lengths(1024, 1024, 1024), (128, 128), 256, 1, 512, DEFAULT_GPU).together
     assert together * 1024 * 512 <= DEFAULT_GPU.l2_bytes // 2
 

@@ -22,7 +22,7 @@ def compare(rng, q, k, v, **options):
     out, lse = attention(q, k, v, return_lse=True, **options)
     exact, exact_lse = reference.attention(q, k, v, return_lse=True, **options)
     check(out, exact, v, k.shape[1])
-    # Scores of terms that are large are rounded at their size.
+    # Scores of large terms are rounded at their own magnitude.
     finite = np.abs(exact_lse[np.isfinite(exact_lse)])
     assert_close(lse, exact_lse, length=k.shape[1] + q.shape[3], scale=max(1.0, finite.max(initial=0.0)))
 
@@ -124,7 +124,7 @@ def test_heads_that_share_keys_are_rows_of_one_tile(rng, heads, tokens):
 
 # ---- sequences behind one another ------------------------------------------------------------------------------------
 def ragged(rng, lengths, k_lengths, heads=4, k_heads=2, size=32, dtype="float32", spare=5):
-    """Arrays with rows of NaN between what belongs to sequences: in front, and at the end."""
+    """Arrays with rows of NaN outside the sequences: before and after them."""
     starts, k_starts = (np.cumsum([2, *n]).astype(np.int32) for n in (lengths, k_lengths))
     q = random(rng, (starts[-1] + spare, heads, size), dtype)
     k, v = (random(rng, (k_starts[-1] + spare, k_heads, size), dtype) for _ in range(2))
@@ -294,7 +294,7 @@ def test_refusals_of_sequences(rng):
 
 @pytest.mark.host
 def test_what_does_not_fit_has_no_roles(monkeypatch):
-    """A plan that was chosen falls to the simple one; one that was given is refused."""
+    """A chosen plan falls back to the simple one; a given one is refused."""
     asked = []
 
     class Kernel:

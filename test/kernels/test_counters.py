@@ -1,4 +1,4 @@
-"""Counters that launches find and leave at zero: no two launches that may run at once have the same."""
+"""Counters that launches find and leave at zero: launches that may run at once never share them."""
 
 import itertools
 import sys
@@ -12,12 +12,12 @@ pytestmark = pytest.mark.host
 
 
 class FakeTorch(types.ModuleType):
-    """As much of torch as counters ask for; arrays are numpy's with torch's names."""
+    """The part of torch that counters need; arrays are numpy's with torch's names."""
 
     def __init__(self):
         super().__init__("torch")
         self.int32, self.stream, self.capturing, self.cleared = np.int32, 0, False, 0
-        self.graph = None  # what the driver says of a stream that captures
+        self.graph = None  # what the driver reports about a capturing stream
         self.cuda = types.SimpleNamespace(
             is_current_stream_capturing=lambda: self.capturing,
             current_stream=lambda device: types.SimpleNamespace(cuda_stream=self.stream, synchronize=self._synchronize),
@@ -66,7 +66,7 @@ def share_memory(one, other):
 
 
 def test_counters_are_of_one_stream(torch):
-    """Launches that may run at once and count together."""
+    """Launches that may run at once must not count together."""
     like = Like()
     first = counters.zeros(100, like)
     assert first.numel() == 100 and share_memory(first, counters.zeros(50, like)), "one after the other"
@@ -80,8 +80,8 @@ def test_counters_are_of_one_stream(torch):
 
 
 def test_counters_of_a_graph_are_its_own(torch):
-    """A graph may be replayed beside anything: its launches share with none. Nothing is cleared while it is captured,
-    as long as there are some; and memory that a graph counts in is never given back."""
+    """A graph may be replayed concurrently with anything, so its launches share with none. Nothing is cleared during
+    capture as long as counters are left; and memory that a graph counts in is never freed."""
     like = Like()
     before = counters.zeros(100, like)
     torch.capturing = True
@@ -95,7 +95,7 @@ def test_counters_of_a_graph_are_its_own(torch):
 
 
 def test_launches_that_a_stream_captures_follow_each_other(torch):
-    """Those of one graph and stream share; those of another stream or graph may run beside them."""
+    """Launches of one graph and stream share counters; those of another stream or graph may run concurrently."""
     like = Like()
     before = counters.zeros(100, like)
     torch.capturing, torch.graph = True, 7
@@ -112,7 +112,7 @@ def test_launches_that_a_stream_captures_follow_each_other(torch):
 
 
 def test_graphs_without_end_find_counters(torch):
-    """What graphs have used up is made anew by the next call that is not captured."""
+    """The next call that is not captured refills what graphs have used up."""
     like = Like()
     counters.zeros(100, like)
     for graph in range(20):

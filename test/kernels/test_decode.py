@@ -43,7 +43,7 @@ def test_decode(rng, heads, dtype, splits):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_lengths(rng, dtype):
-    """Of one batch: sequences that fill a share, a step or a lane, and that do not."""
+    """One batch with sequences that do and do not fill a share, a step or a lane."""
     k, v = (random(rng, (len(LENGTHS), max(LENGTHS), 1, 32), dtype) for _ in range(2))
     compare(random(rng, (len(LENGTHS), 4, 32), dtype), k, v, np.array(LENGTHS, np.int64))
 
@@ -72,7 +72,7 @@ def test_queries_and_windows(rng, queries, window):
 
 
 def test_lanes(rng):
-    """Lanes have maxima of their own: one that has seen nothing, or a smaller one, changes nothing."""
+    """Lanes have their own maxima: one that has seen nothing, or a smaller one, changes nothing."""
     q, k, v = random(rng, (3, 4, 32)), *(random(rng, (3, 300, 2, 32)) for _ in range(2))
     k[:, 100:] *= 30
     for lanes, splits in ((2, 1), (4, 3)):
@@ -89,7 +89,7 @@ def test_blocks_of_rows(rng):
 
 
 def test_values_that_are_no_numbers(rng):
-    """What lies behind a sequence's length is not read; what lies before shows."""
+    """Values after a sequence's length are not read; values before it matter."""
     q, k, v = random(rng, (2, 2, 16)), *(random(rng, (2, 100, 1, 16)) for _ in range(2))
     k[:, 60:], v[:, 60:] = np.nan, np.inf
     lengths = np.array([60, 59], np.int32)
@@ -113,7 +113,8 @@ def test_plans_fill_the_machine():
 
 
 def test_plans_of_pages():
-    """Pages are looked up ahead where programs share a sequence, by two programs a processor where shares are long."""
+    """Pages are looked up ahead where programs share a sequence, with two programs per processor where shares are
+    long."""
 
     def plan(batch, length, paged):
         return decode_plan(batch, 8, 4, 1, 128, 2, length, DEFAULT_GPU, paged=paged)
@@ -147,7 +148,8 @@ def test_heads_far_apart(rng):
 @pytest.mark.parametrize("queries", [1, 3])
 @pytest.mark.parametrize("bits", [16, 8, 4])
 def test_uneven_lengths(rng, bits, queries):
-    """One long sequence among short ones and empty ones: right, and cut in more shares than an even cut gives it."""
+    """One long sequence among short ones and empty ones: right, and the long one is cut into more shares than an even
+    cut gives it."""
     lengths = np.array([5, 0, 1900, 64, 1, 0, 130], np.int32)
     k, v = (random(rng, (7, 2048, 2, 32), "float16") for _ in range(2))
     q = random(rng, (7, queries, 4, 32), "float16")
@@ -175,7 +177,7 @@ def test_uneven_lengths_leave_counters_as_they_were(rng, monkeypatch):
 
 
 def test_shares_of_uneven_lengths_are_as_long():
-    """Two for each processor, and one more for each sequence at most."""
+    """Two per processor, and at most one more per sequence."""
     h200 = Machine(132, largest_cluster=16)
     plan = decode_plan(64, 8, 4, 1, 128, 2, 32768, h200)
     even = plan.evened(64, 8, h200)

@@ -1,4 +1,4 @@
-"""Vector add: exact but for one rounding."""
+"""Vector add: exact except for one rounding."""
 
 import numpy as np
 import pytest

@@ -68,7 +68,7 @@ def indices(batch, heads, queries, tokens):
 
 
 def mask_of(name, shape):
-    """The function, its arguments, and the mask as numpy has it."""
+    """The function, its arguments, and the mask as a numpy array."""
     function, exact = MASKS[name]
     b, h, q, k = indices(*shape)
     args = {"near": (40,)}.get(name, ())
@@ -115,7 +115,7 @@ def test_blocks_are_those_that_are_seen(name):
     for b, h, row in np.ndindex(2, 2, 4):
         own = exact[b, h, row * side : (row + 1) * side]
         pieces = [own[:, i * side : (i + 1) * side] for i in range(6)]
-        # The last block has keys that there are not.
+        # The last block has keys that do not exist.
         whole = [i for i, piece in enumerate(pieces) if piece.all() and piece.shape[1] == side]
         partial = [i for i, piece in enumerate(pieces) if piece.any() and i not in whole]
         assert mask.full_kv_num_blocks[b, h, row] == len(whole) and mask.kv_num_blocks[b, h, row] == len(partial)
@@ -126,7 +126,7 @@ def test_blocks_are_those_that_are_seen(name):
 
 
 def test_hidden_blocks_are_not_read(rng):
-    """NaN in keys and values of a block that is skipped reaches nobody."""
+    """NaN in keys and values of a block that is skipped reaches no result."""
     shape = (1, 2, 256, 256)
     q, k, v = operands(rng, shape, 2)
     k[:, :, 128:], v[:, :, 128:] = np.nan, np.nan
@@ -181,7 +181,7 @@ def compare_gradients(rng, q, k, v, mask, score=None, **options):
 @pytest.mark.fuzz
 @pytest.mark.parametrize("name", MASKS)
 def test_gradients_through_masks(rng, name):
-    """Of blocks that are no squares, of which queries fill the last in part, and keys too."""
+    """For blocks that are not square, the last of which is partly filled by queries, and by keys."""
     shape = (2, 4, 200, 330)
     function, args, exact = mask_of(name, shape)
     every = name == "of_even_heads"
@@ -202,7 +202,7 @@ def test_gradients_through_scores(rng, dtype):
 
 @pytest.mark.fuzz
 def test_hidden_blocks_have_no_part_in_gradients(rng):
-    """NaN in keys and values of a block that is skipped reaches nobody, and their own gradients are zeros."""
+    """NaN in keys and values of a block that is skipped reaches no result, and their own gradients are zeros."""
     q, k, v = operands(rng, (1, 2, 256, 256), 2)
     k[:, :, 128:], v[:, :, 128:] = np.nan, np.nan
     mask = create_block_mask(prefix, None, None, 256, 256)

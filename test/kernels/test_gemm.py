@@ -33,7 +33,7 @@ TERMS = {
                     "residual": True},
     "row scale": {"row_scale": True},
 }  # fmt: skip
-# What only GPUs are planned, here on the CPU: described blocks, tiles that are no powers of two, split.
+# Forms that are only planned on GPUs, here on the CPU: described blocks, tiles that are not powers of two, splits.
 FORMS = {
     "own": None,
     "described": GemmPlan(64, 48, 64),
@@ -51,8 +51,8 @@ FORMS = {
 
 
 def pairs(**factors):
-    """Rows in which every two values of two factors meet: each row is the one of a few dozen that has most pairs which
-    no row before has. No randomness: the same rows every time."""
+    """Rows in which every two values of two factors occur together: each row is the one, of a few dozen, with the most
+    new pairs. Not random: the same rows every time."""
     names = list(factors)
     open_pairs = {(i, x, j, y) for i, j in itertools.combinations(range(len(names)), 2)
                   for x in factors[names[i]] for y in factors[names[j]]}  # fmt: skip
@@ -87,7 +87,7 @@ def ordered(array, order):
 
 
 def terms_of(rng, name, shape, dtype):
-    """The terms of a name with arrays in the place of True."""
+    """The terms of a name, with True replaced by arrays."""
     *lead, m, n = shape
     given = dict(TERMS[name])
     width = n // 2 if given.get("epilogue") == "swiglu" else n
@@ -174,8 +174,8 @@ def test_fp8_of_both_kinds(rng):
 @pytest.mark.parametrize("shape", [(1, 16, 16), (16, 130, 784), (130, 63, 1024), (7, 777, 160), (65, 65, 130)], ids=str)
 @pytest.mark.parametrize("accumulator", ["f32", "fast"])
 def test_fp8_contiguous_along_k(rng, kinds, shape, accumulator):
-    """As tensor cores read it: those cut what they sum off behind 13 bits of the largest addend, which is less than the
-    rounding to bfloat16."""
+    """As tensor cores read it: they truncate addends 13 bits below the largest, which is less than the rounding to
+    bfloat16."""
     m, n, k = shape
     a, b = filled(rng, (m, k), kinds[0]), ordered(filled(rng, (k, n), kinds[1]), "columns")
     c = filled(rng, (m, n), "bfloat16")

@@ -1,6 +1,6 @@
 """Plans of matrix products: every one fits its machine and covers the product, and the model's figures behave.
 
-Limits are counted here from the hardware's rules again, not asked of the code that chose.
+Limits are recomputed here from the hardware's rules, independently of the code that chose.
 """
 
 import dataclasses
@@ -43,12 +43,12 @@ def check_fits(found: GemmPlan, problem: Problem) -> None:
     assert width % 8 == 0 and 8 <= width <= 256, "columns of one instruction"
     assert found.k * item % 128 == 0, "whole swizzled rows"
     ring = found.stages * (rows + width) * found.k * item
-    if found.splits == 1:  # addends come through memory of their own
+    if found.splits == 1:  # addends pass through separate memory
         ring += problem.addends * rows * width * 2
     assert found.stages >= 2 and ring + 1024 <= 227 * 1024, "shared memory"
-    # Accumulators beside some 40 registers of addresses and fragments, with a producer warp group beside.
+    # Accumulators besides about 40 registers of addresses and fragments, with a producer warp group present.
     each = rows * width // (128 * found.consumers) // (2 if problem.accumulator == "f16" else 1)
-    if problem.dtype.startswith("float8") and problem.accumulator == "f32":  # the sum of a step beside that of all
+    if problem.dtype.startswith("float8") and problem.accumulator == "f32":  # the sum of a step besides the total sum
         each *= 2
         assert each <= 200
     else:
@@ -87,7 +87,7 @@ def test_plans_that_do_not_fit_are_refused_with_the_reason():
 
 @pytest.mark.parametrize("change", [{}, {"splits": 2}, {"workers": 3}, {"skew": 1}], ids=str)
 def test_one_row_of_tiles_has_no_groups(change):
-    """Tiles lie along it, of each matrix of a batch; more rows than a tile has are refused."""
+    """For each matrix of a batch; more rows than a tile has are refused."""
     rng = np.random.default_rng(3)
     a, b = rng.standard_normal((3, 40, 72), np.float32), rng.standard_normal((3, 72, 100), np.float32)
     made = GemmPlan(64, 32, 16, "fma", group=0, described=False, **change)
@@ -122,13 +122,13 @@ def test_clusters_that_share_k_are_refused_with_the_reason():
         assert reason in refusal(dataclasses.replace(fits, **change), problem, DEFAULT_GPU), change
     for about in ({"accumulator": "f16"}, {"pairs": True}):
         assert "sums of 16 bits" in refusal(fits, Problem(128, 4096, 4096, **about), DEFAULT_GPU)
-    # Half of K, but for what the exchange costs.
+    # Half of K, except for the cost of the exchange.
     alone = microseconds(GemmPlan(128, 64, 64, stages=5), problem, DEFAULT_GPU)
     assert 0.5 * alone < microseconds(fits, problem, DEFAULT_GPU) < alone
 
 
 def test_more_work_takes_longer(wgmma):
-    """Of one plan, and of the plans that are chosen: in rows, columns, steps, bytes of an element."""
+    """For one plan, and for the chosen plans: in rows, columns, steps, bytes of an element."""
     fixed = GemmPlan(128, 256, 64)
     for chosen in (lambda problem: fixed, lambda problem: plan(problem, wgmma)):
         for k, n in LAYERS.values():
@@ -171,12 +171,12 @@ def test_few_rows_are_split_or_put_across(wgmma):
         found = plan(Problem(m, n, k), wgmma)
         programs = -(-m // found.m) * -(-n // found.n) * found.splits
         assert programs >= 60 and found.stages >= 4
-        # A third of the machine's bytes in flight at least: 32 KB a multiprocessor.
+        # At least a third of the machine's bytes in flight: 32 KB per multiprocessor.
         assert programs * found.stages * (found.m + found.n) * found.k * 2 >= 132 * 32 * 1024
 
 
-# µs of an H200, measured by bench/gemm.py: (m, n, k, addends), a plan, what it took. The model was fitted to them too:
-# they hold it where it was, and say nothing of other products.
+# µs on an H200, measured by bench/gemm.py: (m, n, k, addends), a plan, its time. The model was fitted to them too: they
+# pin the model where it was, and say nothing about other products.
 MEASURED = [
     ((16, 4096, 4096, 0), GemmPlan(16, 64, 64, stages=8, consumers=1), 12.41),
     ((16, 4096, 4096, 0), GemmPlan(16, 64, 128, stages=8, consumers=1), 11.27),
@@ -238,7 +238,7 @@ def test_few_rows_ask_memory_for_enough_ahead_and_no_more(wgmma):
     for layer, slots in (("qkv", 6), ("o", 8), ("down", 8), ("gate_up", 4)):
         found = plan(Problem(8, LAYERS[layer][1], LAYERS[layer][0]), wgmma)
         assert (found.stages, found.skew) == (slots, 1), layer
-    # Blocks that leave room for another one beside would ask for twice as much, where there are more of them.
+    # Blocks that leave room for a second one would request twice as much, where there are more of them.
     many = next(p for p in configs.ranked(Problem(8, 28672, 4096), wgmma) if (p.n, p.k, p.splits) == (64, 128, 1))
     assert 2 * many.stages * (many.m + many.n) * many.k * 2 > 228 << 10
 
@@ -273,7 +273,7 @@ def test_types_that_the_schedule_multiplies_from_shared_memory():
     assert not plan(wide._replace(precision="tf32x3"), DEFAULT_GPU).with_roles
     for batches in (2, 64):
         assert plan(Problem(512, 512, 512, batches), DEFAULT_GPU).with_roles
-    # Bytes whose K is strided reach no instruction: nothing fetches them as products read them.
+    # Bytes strided along K reach no instruction: nothing fetches them as products read them.
     assert not plan(Problem(4096, 4096, 4096, dtype="int8", fetched=False), DEFAULT_GPU).with_roles
 
 
@@ -283,7 +283,7 @@ def test_one_or_two_rows_are_streamed():
         assert found.schedule == "gemv" and found.m == m and found.even and not found.described
         programs = -(-n // found.n)
         assert programs >= 132 * 6, "several a multiprocessor"
-        # What a multiprocessor has in flight with 1024 of its threads.
+        # Bytes in flight on a multiprocessor with 1024 of its threads.
         assert 1024 * (found.n * found.k * 2 // (32 * found.num_warps)) >= 32 * 1024
         assert found.evict == ("evict_last" if n * k * 2 >= 100 << 20 else "")
     # Tensor cores take three and four; CUDA cores multiply them where there are none.
@@ -320,7 +320,7 @@ def test_warps_that_feed_tensor_cores_from_registers(monkeypatch):
 
 
 def test_targets_that_multiply_from_registers_have_plans_for_it():
-    """Of every type that has an instruction; float32 only where it may be rounded on the way."""
+    """For every type that has an instruction; float32 only where rounding on the way is allowed."""
     kinds = [("float16", "f32", "ieee"), ("bfloat16", "f32", "ieee"), ("float16", "f16", "ieee"),
              ("int8", "f32", "ieee"), ("float8_e4m3fn", "f32", "ieee"), ("float32", "f32", "tf32"),
              ("float32", "f32", "bf16x3")]  # fmt: skip
@@ -331,7 +331,7 @@ def test_targets_that_multiply_from_registers_have_plans_for_it():
             found = plan(problem, of_target(row))
             assert found.schedule == "simple" and (found.m, found.n) == (128, 128), (row, dtype)
             assert refusal(found, problem, of_target(row)) == ""
-        # Two blocks of a multiprocessor, each with a KiB of the system's.
+        # Two blocks per multiprocessor, each with a KiB reserved by the system.
         found = plan(Problem(4096, 4096, 4096), of_target(row))
         ring = found.stages * (found.m + found.n) * found.k * 2
         assert found.stages >= 3 and 2 * (ring + 1024) <= limits["shared_bytes_per_processor"]
@@ -359,7 +359,7 @@ def test_candidates(wgmma):
 
 
 def test_a_tuner_tries_shares_where_waves_are_ragged(wgmma):
-    """What nobody has measured is for the tuner alone: no plan is chosen whose parts meet in the launch."""
+    """Only a tuner tries these: no plan is chosen whose parts are added within the launch."""
     for (k, n), m in itertools.product(LAYERS.values(), (16, 64, 128, 512, 1024, 4096)):
         problem = Problem(m, n, k)
         chosen, found = plan(problem, wgmma), candidates(m, n, k)

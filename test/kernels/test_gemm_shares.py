@@ -1,8 +1,8 @@
 """Products whose tiles are cut along K: stream-K, and splits that the last part's program adds.
 
-Factors are small integers where every order of sums gives the same, so that a part which is lost, counted twice or
-added to another tile shows, and so does a term that is applied twice; they are normal numbers where the order has to
-show. Each test says what change of the kernel it is there for.
+Operands are small integers where every order of sums gives the same result, so that a part that is lost, counted twice
+or added to another tile is noticed, and so is a term that is applied twice; they are normal numbers where the order
+must matter. Each test names the change of the kernel that it would catch.
 """
 
 import itertools
@@ -122,7 +122,7 @@ def matmul_in_order(order, a, b, out, terms, cut, EPILOGUE: kl.constexpr, FORMUL
 
 
 class Reordered:
-    """The kernel with its programs in another order; keeps the counters."""
+    """The kernel with its programs reordered; keeps the counters."""
 
     def __init__(self, permute):
         self.permute, self.arrived = permute, None
@@ -170,7 +170,8 @@ def test_any_order_of_programs_gives_the_same_bits(rng, monkeypatch, name, shape
 
 
 def test_a_workspace_is_ready_for_the_next_launch(rng, monkeypatch):
-    """A counter that is left as it is: nobody would be last the next time. Sums that are taken for zero at first."""
+    """A counter that is not reset: no program would be last the next time. Sums that are assumed to be zero at
+    first."""
     kept = np.zeros(4096, np.int32)
     monkeypatch.setattr(kernel, "zeros", lambda count, like: kept[:count])
     monkeypatch.setattr(kernel, "empty", lambda spec, like: np.full(spec.shape, np.nan, spec.dtype))

@@ -64,7 +64,7 @@ def test_outputs_that_hold_an_element_twice_are_refused(rng):
 
 
 def test_outputs_over_inputs(rng):
-    """In place is right or refused; what overlaps without being the same place is refused."""
+    """In place is right or refused; partial overlaps are refused."""
     memory = random(rng, 200)
     x, shifted, weight = memory[:96].reshape(12, 8), memory[8:104].reshape(12, 8), random(rng, 8)
     square = np.eye(8, dtype=np.float32)
@@ -87,7 +87,7 @@ def test_outputs_over_inputs(rng):
 
 
 def test_outputs_between_inputs(rng):
-    """Interleaved in memory and yet apart."""
+    """Interleaved in memory without overlap."""
     memory, weight = random(rng, (6, 16)), random(rng, 8)
     exact = norm_reference.rms_norm(memory[:, :8], weight)
     rms_norm(memory[:, :8], weight, out=memory[:, 8:])
@@ -109,7 +109,7 @@ def test_adamw_of_arrays_that_share_memory_is_refused(rng):
         assert all((x == y).all() for x, y in zip((p, g, m, v), before, strict=True))
     with pytest.raises(errors.ArgumentError, match=r"parameter\[1\]: expected memory apart from parameter\[0\]"):
         adamw([p, p], [g, g], [m, m.copy()], [v, v.copy()], 1)
-    adamw([p, p.copy()], [g, g], [m, m.copy()], [v, v.copy()], 1)  # one gradient for two is read only
+    adamw([p, p.copy()], [g, g], [m, m.copy()], [v, v.copy()], 1)  # sharing one gradient is fine: it is only read
 
 
 def test_lengths_and_tables_of_any_stride(rng):
@@ -173,7 +173,7 @@ def test_tokens_further_apart_than_32_bits(rng, stride):
     for step in (1, -1):
         x, y = far[::step].reshape(1, 4, 2, 16), near[::step].copy().reshape(1, 4, 2, 16)
         assert x.base is not None and abs(x.strides[1]) == stride * 2
-        # As near together, to the bit.
+        # The same bits as for arrays that are close together.
         assert (attention(x, x, x) == attention(y, y, y)).all()
         cos, sin = random(rng, (2, 9, 8))
         assert (rope(x, x, cos, sin)[0] == rope(y, y, cos, sin)[0]).all()
@@ -192,7 +192,7 @@ def test_reversed_and_broadcast_inputs(rng, dtype):
         n = view.shape[1]
         for w in (weight[:n], weight[:n][::-1], np.broadcast_to(weight[0], (n,))):
             assert_close(rms_norm(view, w), norm_reference.rms_norm(view, w), length=n)
-            if np.ptp(np.asarray(view, np.float64), axis=1).any():  # of equal numbers only roundings would be left
+            if np.ptp(np.asarray(view, np.float64), axis=1).any():  # with equal numbers only rounding errors would be left
                 assert_close(layer_norm(view, w, w), norm_reference.layer_norm(view, w, w), length=n, scale=10)
         assert_close(softmax(view), softmax_reference.softmax(view), length=n)
         assert_close(swiglu(view, view), reference.swiglu(view, view))

@@ -1,5 +1,5 @@
-"""Calls that are made again from what an earlier call of their kind launched: they give what the function gives, and
-whatever decides about a call is part of its kind."""
+"""Calls that repeat the launches of an earlier call of their kind: they give what the function gives, and everything
+that determines a call is part of its kind."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ PLAN = RowPlan(block=80)
 
 
 def counted(function, *args, **kwargs):
-    """The result, and how many calls of its kind the cache got to know, recorded and made again by it."""
+    """The result, and how many calls the cache has seen, recorded and repeated meanwhile."""
     before = (function._calls or function._make_calls()).counts
     result = function(*args, **kwargs)
     return result, tuple(now - then for now, then in zip(function._calls.counts, before, strict=True))
@@ -80,7 +80,7 @@ def arrays_of(result):
 @pytest.mark.parametrize("name", CALLS)
 def test_made_again(name, rng):
     function, make = CALLS[name]
-    kept = []  # so that no call gets the memory of one before it
+    kept = []  # so that no call reuses the memory of an earlier one
     for seen in ((1, 0, 0), (0, 1, 0), (0, 0, 1), (0, 0, 1)):
         args, kwargs = make(rng)
         before = [x.copy() if isinstance(x, np.ndarray) else x for x in args]
@@ -99,7 +99,7 @@ def test_made_again(name, rng):
 
 
 def test_results_are_apart(rng):
-    """Outputs of calls that are made again are not those of the call that was recorded."""
+    """Outputs of repeated calls are not those of the recorded call."""
     x, y = normal(rng, 64), normal(rng, 64)
     results = [add(x, y) for _ in range(4)]
     assert len({id(result) for result in results}) == 4
@@ -114,7 +114,7 @@ def warmed(function, *args, **kwargs):
 
 
 def whole(rng, *shape):
-    """One that owns its memory, so that it is known where it ends; at a multiple of 16."""
+    """An array that owns its memory, so that its end is known; at a multiple of 16."""
     return next(x for x in (normal(rng, *shape) for _ in range(1000)) if x.ctypes.data % 16 == 0)
 
 
@@ -153,7 +153,7 @@ def test_the_kind(change, rng):
 
 
 def test_alignment(rng):
-    """Code that knows of an address that it is a multiple of 16 is not launched for another."""
+    """Code that assumes an address to be a multiple of 16 is not launched for another address."""
     memory = np.zeros(4 * 80, np.float32)
     first = -memory.ctypes.data // 4 % 64
     even, odd = memory[first : first + 64], memory[first + 1 : first + 65]
@@ -263,7 +263,7 @@ def test_arrays_of_other_classes_take_the_long_way(rng):
 
 
 def test_products_that_count_take_the_long_way(rng):
-    """Counters belong to a stream and to no argument: their launches are not made again."""
+    """Counters belong to a stream and not to an argument, so these launches are not repeated."""
     a, b = normal(rng, 20, 4096), normal(rng, 4096, 24)
     for _ in range(4):
         out, _ = counted(matmul, a, b, splits=2)
@@ -278,7 +278,7 @@ def test_flat_plans_are_told_apart(rng):
 
 
 def test_launches_that_are_looked_at(rng):
-    """Who records `kernel[grid]` sees the launches of calls that were made before, and nothing is kept of them."""
+    """Recording `kernel[grid]` also sees launches of repeated calls, and nothing of them is kept."""
     from kiln.runtime.jit import recording
 
     x, y = whole(rng, 64), whole(rng, 64)

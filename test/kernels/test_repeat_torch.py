@@ -1,4 +1,4 @@
-"""Calls with tensors of torch that are made again: what torch knows of a tensor is part of their kind, or ends it.
+"""Repeated calls with torch tensors: what torch knows about a tensor is part of their kind, or ends the repetition.
 Skipped where torch is not installed."""
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def test_made_again(dtype, given):
 
 
 def test_outputs_of_other_shapes_and_views():
-    """What is no copy of an argument in shape and strides is made by its shape."""
+    """Outputs that do not have an argument's shape and strides are made by shape."""
     softmax.forget()
     for _ in range(4):
         x = torch.randn(8, 6).T
@@ -53,7 +53,7 @@ def test_outputs_of_other_shapes_and_views():
 
 
 def test_outputs_are_made_as_torch_makes_them():
-    """Without Python, but for modes that are written in it."""
+    """Without Python, except for modes written in it."""
     from torch.overrides import TorchFunctionMode
 
     x, y = torch.randn(5, 7), torch.randn(5, 7)

@@ -10,7 +10,7 @@ from kiln.kernels.rope import reference, rope, rope_tables
 
 
 def check(q, k, cos, sin, **kwargs):
-    """As this machine's kind is launched, and in the form of a GPU."""
+    """In the form for this machine, and in that for a GPU."""
     exact = reference.rope(q, k, cos, sin, **kwargs)
     for form in (contextlib.nullcontext(), planning_for(DEFAULT_GPU)):
         with form:

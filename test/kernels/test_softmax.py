@@ -37,7 +37,7 @@ def test_large_values_do_not_overflow(rng):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [5, 4096])
 def test_rows_at_the_ends_of_a_type(dtype, end, n):
-    """Masks are often the least number: a row that is masked as a whole has equal weights."""
+    """Masks often use the lowest number: a fully masked row has equal weights."""
     value = getattr(ml_dtypes.finfo(dtype), end)
     x = np.full((3, n), value, dtype)
     x[1, 1:] = 0.0
@@ -58,7 +58,7 @@ def test_infinities():
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_parts_of_a_row_without_weight(rng, dtype):
-    """A row is reduced in parts, of which some see nothing but -inf, or differ by more than exp2 can hold."""
+    """A row is reduced in parts, some of which see only -inf, or differ by more than the range of exp2."""
     x = random(rng, (6, 4096), dtype)
     x[0, :3000] = -np.inf
     x[1, 5:] = -np.inf

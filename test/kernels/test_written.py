@@ -36,7 +36,7 @@ def test_the_library_is_looked_at():
 
 
 def lines_of_body(node: ast.FunctionDef) -> int:
-    """Without what it says it does."""
+    """Lines of the body, without the docstring."""
     body = node.body[1:] if ast.get_docstring(node) and node.body[1:] else node.body
     return body[-1].end_lineno - body[0].lineno + 1
 
@@ -82,7 +82,7 @@ def quoted(readme: str) -> list[str]:
 
 
 def stands_in(quote: str, source: str) -> bool:
-    """Whether a line of the source reads so, where … stands for anything on it."""
+    """Whether a line of the source matches, where … stands for anything on it."""
     pattern = ".*?".join(re.escape(squeezed(part)) for part in quote.split("…"))
     return any(re.search(pattern, squeezed(line)) for line in source.splitlines())
 
@@ -90,7 +90,7 @@ def stands_in(quote: str, source: str) -> bool:
 FAMILIES = sorted(path.parent.name for path in ROOT.glob("*/kernel.py"))
 
 
-# Lists blocks of a mask; the same as another kernel, of long rows; turn and write what tables beside them say.
+# Lists blocks of a mask; the same as another kernel, for long rows; rotate and write as the tables beside them say.
 IN_PROSE = ("block_mask_kernel", "softmax_long_kernel", "append_kernel", "append_quantized_kernel",
             "decode_in_columns_kernel")  # fmt: skip
 
