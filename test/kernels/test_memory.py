@@ -192,7 +192,7 @@ def test_reversed_and_broadcast_inputs(rng, dtype):
         n = view.shape[1]
         for w in (weight[:n], weight[:n][::-1], np.broadcast_to(weight[0], (n,))):
             assert_close(rms_norm(view, w), norm_reference.rms_norm(view, w), length=n)
-            if np.ptp(np.asarray(view, np.float64), axis=1).any():  # with equal numbers only rounding errors would be left
+            if np.ptp(np.asarray(view, np.float64), axis=1).any():  # equal numbers would leave only roundings
                 assert_close(layer_norm(view, w, w), norm_reference.layer_norm(view, w, w), length=n, scale=10)
         assert_close(softmax(view), softmax_reference.softmax(view), length=n)
         assert_close(swiglu(view, view), reference.swiglu(view, view))
