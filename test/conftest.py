@@ -1,4 +1,4 @@
-"""No test sees the user's artifact cache, nor leaves anything there: those about the cache make one of their own."""
+"""No test sees the user's artifact cache, nor leaves anything there: tests of the cache make their own."""
 
 import os
 

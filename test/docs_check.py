@@ -13,7 +13,7 @@ import re
 import sys
 import traceback
 
-os.environ["KILN_CACHE"] = "0"  # what the documents show is compiled anew
+os.environ["KILN_CACHE"] = "0"  # recompile everything that the documents show
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FENCE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)

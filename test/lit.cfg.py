@@ -11,7 +11,7 @@ config.suffixes = [".mlir", ".test"]
 config.excludes = ["Inputs", "python", "runtime", "kernels", "CMakeLists.txt"]
 config.test_source_root = os.path.dirname(__file__)
 root = os.path.dirname(config.test_source_root)
-# Absolute: tests run in folders of their own.
+# Absolute: each test runs in its own folder.
 build = os.path.join(root, os.environ.get("KILN_BUILD", "build"))
 config.test_exec_root = os.path.join(build, "test", "lit")
 
@@ -20,7 +20,7 @@ config.environment["PATH"] = os.pathsep.join(
     [os.path.join(build, "compiler", "tools"), llvm, os.environ.get("PATH", "")]
 )
 config.environment["PYTHONPATH"] = os.path.join(build, "python")
-# The Makefile's: what is freed is overwritten, and memory that is taken is not zero.
+# Set by the Makefile: freed memory is overwritten, and allocated memory is not zero.
 if fill := os.environ.get("MALLOC_PERTURB_"):
     config.environment["MALLOC_PERTURB_"] = fill
 config.environment["FILECHECK_OPTS"] = "--dump-input-filter=all -dump-input-context=10"

@@ -137,7 +137,7 @@ class ShowAtOnce:
 
 
 class Philox:
-    """The generator of a device as FlagGems looks at it: a seed and how many numbers were drawn."""
+    """The part of a device's generator that FlagGems uses: a seed and how many numbers were drawn."""
 
     def __init__(self, torch: Any):
         self.state = torch.tensor([2025, 0], dtype=torch.int64).view(torch.uint8)
@@ -174,7 +174,8 @@ def pretend_cpu_device() -> None:
 
 
 def load_testing_helpers(root: str) -> None:
-    """`triton._internal_testing`, which Triton's own tests import: theirs, not a part of what Kiln stands in for."""
+    """`triton._internal_testing`, which Triton's own tests import: part of Triton's tests, not of what Kiln
+    replaces."""
     name = "triton._internal_testing"
     path = pathlib.Path(root, "python", "triton", "_internal_testing.py")
     spec = importlib.util.spec_from_file_location(name, path)
@@ -265,7 +266,7 @@ def tutorial(path: str, benchmarks: bool) -> int:
 
 
 def tutorials(folder: str, timeout: int, benchmarks: bool, words: list[str]) -> int:
-    """Each tutorial in a process of its own; returns how many failed."""
+    """Runs each tutorial in a separate process; returns how many failed."""
     failed = 0
     for name, sign in TUTORIALS.items():
         path = pathlib.Path(folder, name + ".py").resolve()

@@ -10,7 +10,7 @@ memcheck   compute-sanitizer over the kernel library; likewise racecheck, syncch
 
 Each part is a child process with a time limit, which takes its whole process group with it: a kernel that hangs costs
 one part. A part that needs what the machine lacks says so and does not fail. The summary (`--summary FILE`) has one
-line for each part; what each printed is in a file beside it.
+line for each part; its output is in a file next to it.
 """
 
 from __future__ import annotations

@@ -61,7 +61,8 @@ def normal(*shape: int, dtype: Any = np.float16) -> np.ndarray:
 
 
 def row_plans() -> Iterator[tuple[int, RowPlan | None]]:
-    """Lengths of rows with the plan to run them by: chosen, several rows a block, blocks of a row, clusters."""
+    """Lengths of rows with the plan to run them by: chosen, several rows per block, several blocks per row,
+    clusters."""
     yield from ((n, None) for n in (1, 33, 896, 4096, 5003))
     yield 100, RowPlan(128, 4, 4)
     yield 1000, RowPlan(128, num_warps=4, loop=True)

@@ -1,4 +1,4 @@
-"""The kernel library as users of torch meet it: streams, graphs, outputs of their own, rows of every length, lists.
+"""The kernel library as users of torch use it: streams, graphs, given outputs, rows of every length, lists.
 
 Values are compared with float64 on the device; the tolerance is one rounding of the output's type and float32's error.
 """

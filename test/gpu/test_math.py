@@ -208,7 +208,7 @@ def test_conversions_round_once(source, target):
     if target.startswith("f8") and source != target:
         largest = float(ml_dtypes.finfo(dtype).max)
         wide = np.clip(wide, -largest, largest)  # saturates, infinities too
-    # One rounding from double: ml_dtypes goes through f32, which is exact for what it is given here.
+    # One rounding from double: ml_dtypes goes through f32, which is exact for these inputs.
     expected = round_once(wide, np.dtype(dtype))
     same = (result.astype(np.float64) == expected) | (np.isnan(result.astype(np.float64)) & np.isnan(expected))
     assert same.all(), f"{x[~same][:5]} became {result[~same][:5]}, expected {expected[~same][:5]}"

@@ -33,7 +33,7 @@ def ten(a, b, c, d, e, f, g, h, i, j, n, BLOCK: kl.constexpr):
 
 
 def run(program: str, **environment: str) -> subprocess.CompletedProcess:
-    """A process of its own, for what cannot be undone."""
+    """Runs a program in a separate process, for effects that cannot be undone."""
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:

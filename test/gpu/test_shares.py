@@ -54,7 +54,7 @@ def check(torch, plan, m, n, k, dtype="float16", out_dtype=None, **given):
     for _ in range(2):
         out = matmul(a, b, plan=plan, out_dtype=out_dtype, **given)
         assert torch.equal(out.double(), exact)
-    if dtype == "int8" or plan.m * plan.n > 128 * 128:  # beside larger tiles shared memory has no room for c
+    if dtype == "int8" or plan.m * plan.n > 128 * 128:  # with larger tiles, shared memory has no room for c
         return
     c = out.clone()
     exact = (3 * exact).to(out.dtype).double()  # which of three times as much may have less
@@ -108,7 +108,7 @@ def plans_of(torch, m, n, k):
 
 @pytest.mark.parametrize("shape", [(1100, 2112, 2048), (256, 1024, 8192)], ids=str)
 def test_the_same_bits_every_time(torch, shape):
-    """Whatever runs beside it, and whoever is last."""
+    """Whatever runs concurrently, and whichever program is last."""
     m, n, k = shape
     a, b, bias = normal(torch, m, k), normal(torch, n, k).T, normal(torch, n)
     for plan in plans_of(torch, m, n, k):
@@ -119,7 +119,7 @@ def test_the_same_bits_every_time(torch, shape):
         for i in range(50):
             if i % 5 == 0:
                 with torch.cuda.stream(side):
-                    matmul(a, b, plan=plan)  # takes multiprocessors away, and counts beside
+                    matmul(a, b, plan=plan)  # takes multiprocessors away, and also counts
             assert torch.equal(matmul(a, b, bias=bias, epilogue="gelu", plan=plan), want)
         side.synchronize()
 

@@ -79,7 +79,7 @@ def test_softmax_runs_under_the_second_product(size, keys, tmp_path: Path):
         last = next(j for j in range(i + 1, len(marks)) if marks[j][0] == "WARPGROUP.DEPBAR")
         between = [kind for kind, _ in marks[i + 1 : last]]
         assert marks[last][1] and between[-1] == "PMTRIG"
-        # Two rows of a quarter of the scores a thread, and their corrections.
+        # Each thread has a quarter of the scores of two rows, and their corrections.
         assert between.count("MUFU.EX2") == keys // 2 + 2
         behind = [kind for kind, _ in marks[last + 1 :]]
         assert "MUFU.EX2" not in behind[: behind.index("BRA")]
@@ -160,7 +160,7 @@ FORMS = {
 @pytest.mark.parametrize("size", [64, 128])
 @pytest.mark.parametrize(("slopes", "operations"), [(None, 2), (SLOPES, 3)], ids=["plain", "slopes"])
 def test_causal_slopes_take_one_operation_more_a_score(size, slopes, operations, tmp_path: Path):
-    """Beside an exponent's multiply-add and the row's sum; one number of a step is converted, no tile."""
+    """In addition to the exponent's multiply-add and the row's sum; one number per step is converted, not a tile."""
     _, sass = assembled(lambda: attention(*qkv(size), alibi_slopes=slopes, causal=True), tmp_path)
     begin = re.search(r"WARPGROUP\.DEPBAR\.LE\s+gsb0, 0x1", sass).end()
     step = sass[begin : sass.index("PMTRIG", begin)]

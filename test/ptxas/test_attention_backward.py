@@ -89,7 +89,8 @@ def test_five_products_of_columns(causal, tmp_path: Path):
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_five_products(causal, tmp_path: Path):
-    """dq's part of a step leaves by the copy engine, box by box, under dk's product; there are two barriers a step."""
+    """dq's part of a step leaves by the copy engine, box by box, during dk's product; there are two barriers per
+    step."""
     found = launches(128, deterministic=False, causal=causal)
     assert list(found) == ["rows_kernel", "keys_kernel", "round_kernel"]
     said, sass = compiled(found["keys_kernel"], "sm_90a", tmp_path)
@@ -119,8 +120,8 @@ def test_what_waits_in_memory_is_no_more_than_is_let_pass(size, bias):
 
 @pytest.mark.parametrize("size", [64, 128])
 def test_work_runs_under_products(size, tmp_path: Path):
-    """A step begins two products and waits for the first; the exponentials stand before the wait for the second, behind
-    which dv's has begun, and at the end nothing is under way."""
+    """A step begins two products and waits for the first; the exponentials come before the wait for the second, after
+    which dv's begins, and at the end nothing is in flight."""
     _, sass = compiled(launches(size)["keys_kernel"], "sm_90a", tmp_path)
     marks = [(kind, "0x0" in rest) for kind, rest in MARK.findall(sass)]
     kinds = [kind for kind, _ in marks]

@@ -90,7 +90,7 @@ def test_streamed_weights_fill_a_multiprocessor(m: int, n: int, k: int, register
     [("norm", 4096, 131072, 3), ("norm", 4096, 32768, 6), ("softmax", 8192, 32768, 8), ("softmax", 2048, 131072, 4)],
 )
 def test_wide_rows_leave_room_for_more_blocks(family: str, rows: int, n: int, blocks: int, dtype: str):
-    """A row waits for its statistics as it was loaded, 64 elements a thread, a norm's with its weights beside it."""
+    """A row waits for its statistics in its own type, 64 elements per thread; in a norm, together with its weights."""
     x = blank((rows, n), dtype)
     weight = blank((n,), dtype)
     (launch,) = launches_of(lambda: rms_norm(x, weight) if family == "norm" else softmax(x), of_target("sm_90a"))

@@ -1,4 +1,4 @@
-"""What is wrong with the machine is said as that: an assembler that hangs, no folder for its files, a full disk."""
+"""Problems of the machine are reported as such: an assembler that hangs, no folder for its files, a full disk."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def real_ptxas() -> str:
     return kiln.toolchain.options()["ptxas"]
 
 
-# It says its version, as a ptxas is asked first, and then does nothing.
+# It prints its version, which Kiln asks for first, and then hangs.
 def hanging(tmp_path: pathlib.Path) -> str:
     return script(tmp_path / "ptxas", f'case "$*" in *--version*) exec {real_ptxas()} "$@";; esac\nexec sleep 600\n')
 

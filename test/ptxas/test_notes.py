@@ -72,7 +72,7 @@ def test_registers_that_nobody_knows():
 
 
 def test_products_one_after_the_other():
-    """A sum under way is read."""
+    """A sum in flight is read."""
     ptx = product()
     under_way = re.search(r"wgmma\.mma_async\S*\s*\{\s*(%[\w$]+)", ptx)
     assert under_way
@@ -116,7 +116,7 @@ def sums_of_one_row(x, y, out, k, SIDE: kl.constexpr, SUMS: kl.constexpr):
 
 @pytest.mark.parametrize("sums, products", [(1, "wgmma.mma_async"), (3, "mma.sync")])
 def test_products_that_have_no_registers_to_go_on_beside_each_other(sums, products):
-    """Nobody asked for a schedule: products of single warps instead, and a remark says so."""
+    """No schedule was requested: products of single warps instead, and a remark says so."""
     arrays = [blank((64, 4096), "float16"), blank((1024, 4096), "float16"), blank((64, 1024), "float32")]
     (launch,) = launches_of(lambda: sums_of_one_row[1](*arrays, 4096, 256, sums, num_warps=4))
     artifact = launch.compile("sm_90a", keep_stages=True)

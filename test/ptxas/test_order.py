@@ -1,4 +1,4 @@
-"""What Kiln relies on ptxas for and nothing promises: no read of a tile moves across pmevent (CodeBuilder::hold)."""
+"""Undocumented behaviour of ptxas that Kiln relies on: no read of a tile moves across pmevent (CodeBuilder::hold)."""
 
 import pathlib
 import re
@@ -22,7 +22,7 @@ _IN_SASS = re.compile(r"^\s*(?:/\*[0-9a-f]+\*/)?\s*(?:@!?U?P\w+\s+)?(LDG|PMTRIG)
 
 
 def before_mark(kinds: list[str], mark: str) -> tuple[int, int]:
-    """How many reads stand before the mark and how many behind it."""
+    """How many reads come before the mark and how many after it."""
     at = kinds.index(mark)
     return at, len(kinds) - at - 1
 
@@ -58,7 +58,7 @@ def test_reads_stay_in_front_of_pmevent(row: str):
 
 @pytest.mark.parametrize("row", [THOROUGH])
 def test_without_pmevent_reads_move(row: str):
-    """The reason for it, and that the test above can see a read move: behind a shuffle of the reduction."""
+    """The reason for pmevent; and proof that the test above can see a read move, past a shuffle of the reduction."""
     moved = 0
     for name, run in calls():
         if SHAPES[1] not in name:

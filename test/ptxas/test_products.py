@@ -17,7 +17,7 @@ from kiln.kernels.launches import Launch, launches_of
 from kiln.kernels.machine import of_target
 from test_rings import loops
 
-# By the type of the factors: the instruction, and how many of them it multiplies along K.
+# By operand type: the instruction, and how many elements it multiplies along K.
 INSTRUCTIONS = {"*fp16": ("HGMMA", 16), "*fp8e4nv": ("QGMMA", 32), "*i8": ("IGMMA", 32), "*fp32": ("HGMMA", 8)}
 
 
@@ -56,7 +56,7 @@ def test_machine_code(name: str):
     assert set(shapes) == {f"{kind}.64x{width}x{step}"}
     # Once in the loop, however long: rows of a group by 64, K of a step by the instruction's.
     rows = (plan.n if width == plan.m else plan.m) // plan.cluster // plan.sharers
-    # Groups that take turns have code of their own.
+    # Groups that take turns have separate code.
     assert len(shapes) == rows // 64 * (plan.k // step) * (plan.consumers // plan.sharers)
     assert len(re.findall(r"UTMALDG\.[23]D", sass)) >= 2
     if plan.consumers > 1:
@@ -99,7 +99,7 @@ def test_compile_time(terms: str, plan: GemmPlan):
 
 
 def test_one_row_of_tiles_asks_for_no_place_in_a_group():
-    """What is left to divide: a program's number where the grid has a second axis, in both roles, and the skew."""
+    """The remaining divisions: a program's number where the grid has a second axis, in both roles, and the skew."""
     if toolchain.nvdisasm() is None:
         pytest.skip("no nvdisasm (package nvidia-cuda-nvdisasm)")
     x, w = blank((8, 4096), "float16"), blank((4096, 4096), "float16")
@@ -157,8 +157,8 @@ def test_blocks_that_share_k_meet_by_what_they_send():
     GemmPlan(16, 128, 128, stages=4, consumers=1),
 ], ids=str)  # fmt: skip
 def test_partial_sums_pass_no_shared_memory(tile: GemmPlan):
-    """They are stored and loaded as accumulators lie in registers, where an exchange would take a tile's bytes and two
-    barriers: two elements a thread, 256 bytes side by side a warp."""
+    """They are stored and loaded in the accumulators' register layout, where an exchange would take a tile's bytes and
+    two barriers: two elements a thread, 256 bytes side by side a warp."""
     a, b = blank((2304, 4096), "float16"), blank((2048, 4096), "float16").T
     found = []
     for plan in (tile, dataclasses.replace(tile, workers=132)):
@@ -234,7 +234,8 @@ def test_copies_of_weights_have_the_policy_of_the_plan(policy: str):
 @pytest.mark.parametrize("m, n, k", [(1100, 2100, 4096), (1500, 3001, 512), (2048, 2052, 2048)])
 @pytest.mark.parametrize("names", [("c",), ("c", "residual")], ids=" and ".join)
 def test_addends_that_threads_load_leave_room_for_sums(m: int, n: int, k: int, names: tuple[str, ...]):
-    """Rows that are no multiples of 16 bytes pass registers, with their addresses: fewer accumulators beside them."""
+    """Rows that are not multiples of 16 bytes pass through registers, with their addresses, which leaves fewer
+    accumulators."""
     a, b = blank((m, k), "float16"), blank((n, k), "float16").T
     given = {name: blank((m, n), "float16") for name in names}
     (launch,) = launches_of(lambda: matmul(a, b, beta=2.0, **given), of_target("sm_90a"))

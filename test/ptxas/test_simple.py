@@ -102,7 +102,7 @@ def test_what_was_not_asked_for_by_name_gives_way_where_its_role_spills():
     artifact = compiled(to_rows_of_any_length, SPILLING, "sm_90a", num_warps=4)
     cuda = json.loads(artifact.metadata)["cuda"]
     assert not cuda.get("roles")
-    # Of what is left, what spills less.
+    # Of the alternatives, the one that spills less.
     spilt = [cuda["usage"]["spill_stores"]]
     for schedule in ("simple", "none"):
         simpler = compiled(to_rows_of_any_length, SPILLING, "sm_90a", num_warps=4, schedule=schedule)

@@ -153,7 +153,7 @@ DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def bound_twice(text: str) -> list[str]:
-    """The functions and classes of a module, and the methods of a class, that replace one of the same name."""
+    """The functions and classes of a module, and the methods of a class, that redefine one of the same name."""
 
     def adds_to_another(node: ast.AST) -> bool:
         kinds = (".setter", ".getter", ".deleter", "overload", ".register")

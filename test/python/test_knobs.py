@@ -52,7 +52,7 @@ def test_a_scope_belongs_to_its_thread():
 
 @pytest.mark.cpu
 def test_threads_with_scopes_of_their_own_launch_one_kernel():
-    """Each gets the code of its own switches, however they take turns; and scopes that overlap end right."""
+    """Each gets the code for its own switches, however they take turns; and scopes that overlap end right."""
     wrong = []
 
     def work(check):

@@ -36,7 +36,7 @@ def test_against_numpy(name):
     said, proofs = [], 0
     for _ in range(3):
         start, others = time.perf_counter(), spent_by_others()
-        # In a process of its own: it sets how numpy loads.
+        # In a separate process: it changes how numpy loads.
         run = subprocess.run([sys.executable, CPU, "--only", name], capture_output=True, text=True)
         if run.returncode == 0:
             return

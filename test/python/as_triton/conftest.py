@@ -1,4 +1,4 @@
-"""`import triton` finds Kiln for the length of a test."""
+"""`import triton` finds Kiln during a test."""
 
 import pytest
 from kiln import as_triton

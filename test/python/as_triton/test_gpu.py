@@ -1,4 +1,4 @@
-"""What programs are told of a GPU, with a driver that has none (runtime/fake_cuda.py)."""
+"""What programs learn about a GPU, with a driver that has none (runtime/fake_cuda.py)."""
 
 import pathlib
 import sys

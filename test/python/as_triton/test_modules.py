@@ -1,4 +1,4 @@
-"""What `import` finds once Kiln stands for Triton, and what it says of what is missing."""
+"""What `import` finds once Kiln replaces Triton, and how it reports what is missing."""
 
 import importlib
 import importlib.metadata

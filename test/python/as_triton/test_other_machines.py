@@ -1,4 +1,5 @@
-"""Code for a GPU that is not here, what a compile's time is told as, and parts of arrays through ragged descriptors."""
+"""Code for a GPU that is not present, how compile times are reported, and parts of arrays through ragged
+descriptors."""
 
 import sys
 
@@ -70,7 +71,7 @@ def test_a_listener_is_told_how_long_a_compile_took(triton, double, tmp_path):
         double.device_caches.clear()
         double[(1,)](np.ones(64, np.float32), B=64)
     double[(1,)](np.ones(32, np.float32), B=32)
-    assert len(told) == 2  # nobody listens any more
+    assert len(told) == 2  # no listener is left
     first, second = told
     times = first["times"]
     assert not first["cache_hit"] and isinstance(times, CompileTimes)

@@ -473,7 +473,7 @@ def test_subnormal_numbers_are_kept_whatever_is_asked(triton, double):
 
 @pytest.mark.parametrize("kind,tile", [("float64", (64, 16, 64)), ("float32", (256, 128, 32))])
 def test_four_stages_fit_what_a_product_needs_beside(triton, tl, kind, tile):
-    """Exchanged factors of doubles are counted before stages are; sums go through the ring's bytes behind the loop."""
+    """Exchanged operands of doubles are counted before stages; sums pass through the ring's memory after the loop."""
 
     @triton.jit
     def matmul(a, b, c, K, M: tl.constexpr, N: tl.constexpr, BLOCK: tl.constexpr):
@@ -709,7 +709,7 @@ def product_for_an_h100(triton, tl, sides, **options):
 
 
 def test_a_product_whose_slots_do_not_fit_has_fewer(triton, tl):
-    # Four slots of 48 KiB, and the tile that is turned beside them.
+    # Four slots of 48 KiB, and the transposed tile.
     shared, told = product_for_an_h100(triton, tl, (64, 128, 128))
     assert shared == 3 * 48 * 1024 + 64 * 1024
     assert told[-1].startswith("3 stages: 4 stages would take 262144 bytes of shared memory")

@@ -122,7 +122,7 @@ def test_configurations_race_and_are_compiled_in_parallel(triton, tl, monkeypatc
     assert all(0 < low <= ms <= high for ms, low, high in kernel.configs_timings.values())
     kernel[(1,)](x, 3)
     assert len(raced) == 1
-    # Whoever is told of loads is told by the thread that launches.
+    # The launching thread calls the hooks for loads.
     triton.knobs.runtime.kernel_load_start_hook.add(print)
     try:
         kernel[(1,)](x, 4)
@@ -147,7 +147,7 @@ def test_a_known_key_is_launched_without_python(triton, tl, monkeypatch):
         kernel[lambda meta: (32 // meta["B"],)](x, n=n)
         assert x[15] == n and kernel.best_config in configs
     assert len(asked) == 2 and len(kernel.cache) == 2
-    # What is written to the winners counts from the next launch on.
+    # A change of the winners counts from the next launch on.
     for config in (second, first):
         kernel.cache[next(iter(kernel.cache))] = config
         kernel[(1,)](x, n=3)
@@ -155,7 +155,7 @@ def test_a_known_key_is_launched_without_python(triton, tl, monkeypatch):
     kernel.cache.clear()
     kernel[(1,)](x, n=3)
     assert len(kernel.cache) == 1
-    # Who is told of launches is told of these, too.
+    # Launch hooks see these launches too.
     told = []
     triton.knobs.runtime.launch_enter_hook.add(told.append)
     try:
@@ -199,7 +199,7 @@ def test_hooks_of_a_tuner_take_the_place_of_its_own(triton, tl):
     measured = told[:-1]
     assert measured[:2] == [("before", 16, False), ("after", None)] and ("before", 32, False) in measured
     assert told[-1] == ("before", kernel.best_config.kwargs["B"], True)
-    assert total[0] > 7 + 16 + 32  # nobody has set it to zero
+    assert total[0] > 7 + 16 + 32  # nothing has reset it
 
 
 def test_a_tuner_of_a_library_measures_itself(triton, tl):
@@ -223,7 +223,7 @@ def test_a_tuner_of_a_library_measures_itself(triton, tl):
     tuned[(1,)](np.zeros(64, np.int32), 33)
     assert tuned.best_config is configs[1] and list(tuned.configs_timings.values()) == [[17] * 3, [1] * 3, [31] * 3]
 
-    # A decorator of a library's below the tuner is none of Kiln's: the kernel is found through it.
+    # A library's decorator below the tuner is unknown to Kiln: the kernel is found through it.
     raced = triton.autotune(configs, ["n"])(Entry(kernel))
     raced[(1,)](np.zeros(64, np.int32), 33)
     assert raced.best_config in configs and len(raced.configs_timings) == 3

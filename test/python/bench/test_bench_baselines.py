@@ -68,7 +68,7 @@ def test_loads_of_the_ceiling_come_before_its_stores(hint):
 
 
 def test_the_ceiling_reads_what_the_row_reads():
-    """Streams and what is beside them are all of the row's arrays, each once."""
+    """The streams and the extra arrays together are all of the row's arrays, each once."""
     from types import SimpleNamespace
 
     import numpy as np

@@ -1,4 +1,4 @@
-"""The CUDA device on a torch that only records what it is asked: captures, bursts, clocks."""
+"""The CUDA device on a fake torch that only records calls: captures, bursts, clocks."""
 
 import contextlib
 import sys

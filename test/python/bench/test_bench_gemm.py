@@ -1,4 +1,4 @@
-"""bench/gemm.py without a GPU: its rows, the size of a burst, what it writes and what it says of what was written."""
+"""bench/gemm.py without a GPU: its rows, the size of a burst, what it writes and how it reports that."""
 
 import csv
 import itertools

@@ -7,7 +7,7 @@ import pytest
 
 
 def test_rows_of_the_cpu_target(capsys, tmp_path):
-    """Every row runs; what a row is compared with is measured beside it."""
+    """Every row runs; the row that it is compared with is measured too."""
     path = tmp_path / "launch.json"
     assert launch.main(["--rounds", "1", "--burst", "5", "--json", str(path), "--no-peers"]) == 0
     found = {row["name"]: row for row in json.loads(path.read_text())["rows"]}

@@ -70,7 +70,7 @@ def test_a_slow_machine_slows_every_peer_alike():
 
 def test_allowed_error():
     assert measure.allowed_error(2e-4, "float16") == 4e-4
-    # What is exact in torch need not be exact elsewhere, but a whole rounding is too much.
+    # A result that is exact in torch need not be exact elsewhere, but a whole rounding is too much.
     assert 0 < measure.allowed_error(0.0, "float16") < measure.ROUNDOFF["float16"] / 2
 
 

@@ -26,7 +26,7 @@ def test_accesses():
     assert found.stores == {16: 1, 1: 1}
     assert found.local == 2 and found.barriers == 1
     assert found.in_flight == 16 + 16 + 2  # HADD2 needs R5
-    assert found.rounds == 2  # the last load is asked for after that wait
+    assert found.rounds == 2  # the last load is issued after that wait
     assert sass.describe(found.loads) == "2 × 16 B, 1 × 4 B, 1 × 2 B"
     assert sass.describe({}) == "none"
 

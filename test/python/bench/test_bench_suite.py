@@ -176,7 +176,7 @@ def test_the_command_that_was_asked_for(monkeypatch, tmp_path, capsys):
     [
         ("--csv", "all", {"csv": "bench.csv"}),
         ("--csv --html --peers torch", "all", {"csv": "bench.csv", "html": "bench.html"}),
-        # A family is a family, wherever it stands.
+        # A family's name means the family, wherever it appears.
         ("--csv norm", "norm", {"csv": "bench-norm.csv"}),
         ("--csv softmax norm", "norm softmax", {"csv": "bench-norm-softmax.csv"}),
         ("norm --json softmax --csv", "norm softmax", {n: f"bench-norm-softmax.{n}" for n in ("csv", "json")}),

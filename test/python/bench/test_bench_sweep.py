@@ -189,7 +189,7 @@ def test_the_sets_of_a_cell_go_past_the_cache_or_are_used_once(rows, width):
 
 
 class Answering(ahead.Process):
-    """A process that answers after a while, and knows what it was asked."""
+    """A process that answers after a while, and records its tasks."""
 
     asked: list = []
 

@@ -1,4 +1,4 @@
-"""A cache of its own for each test, and programs that run in processes of their own."""
+"""A separate cache for each test, and programs that run in separate processes."""
 
 import os
 import subprocess
@@ -24,10 +24,10 @@ class Place:
         return path
 
     def run(self, text=None, *, path=None, fresh=False, expect=0, cwd=None, **switches):
-        """What the program prints, run in a process of its own: a forked one, which has Kiln loaded and nothing more,
+        """What the program prints when run in a separate process: a forked one, which has Kiln loaded and nothing more,
         or with `fresh` a new one. `expect`: its exit code."""
         path = path or self.write(text)
-        # Python takes bytecode for that of a source of the same size and second; tests edit faster.
+        # Python reuses bytecode if size and second of the source match; tests edit faster than that.
         switches = {"PYTHONDONTWRITEBYTECODE": "1"} | {name.upper(): str(value) for name, value in switches.items()}
         switches.setdefault("KILN_CACHE", str(self.root))
         if fresh:
@@ -56,7 +56,7 @@ class Place:
                 sys.stdout = open(1, "w", closefd=False)
                 sys.stderr = open(2, "w", closefd=False)
                 code = _program(path, switches, cwd)
-                threading._shutdown()  # as a process of its own would end: it waits for threads
+                threading._shutdown()  # as a separate process would end: it waits for threads
             finally:
                 sys.stdout.flush()
                 sys.stderr.flush()

@@ -1,4 +1,5 @@
-"""The cache as a program meets it: what is damaged, refused or full costs a compile and one warning, never a result."""
+"""The cache as a program meets it: a damaged, unreadable or full cache costs a compile and one warning, never a
+result."""
 
 import hashlib
 import json

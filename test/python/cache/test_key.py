@@ -423,7 +423,7 @@ def test_each_thing_an_index_entry_follows_from_changes_its_key(monkeypatch):
 
 def test_a_function_that_only_a_comment_names_may_have_no_source():
     names = {"jit": jit}
-    exec(compile(chr(10).join(["def helper(x):", "    pass"]), "<nowhere>", "exec"), names)  # a text nobody holds
+    exec(compile(chr(10).join(["def helper(x):", "    pass"]), "<nowhere>", "exec"), names)  # text that nothing holds
     helper = jit(names["helper"])
     kernel = jit(commented.fn)
     kernel.fn.__globals__["helper_without_source"] = helper

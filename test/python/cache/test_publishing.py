@@ -1,4 +1,4 @@
-"""Entries are written behind the launch that made them: when they are there, and who waits for them."""
+"""Entries are written after the launch that made them: when they are there, and who waits for them."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_a_fork_waits(store, monkeypatch):
     launch(make(109))
     threading.Timer(0.2, held.go.set).start()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
+        warnings.simplefilter("ignore", DeprecationWarning)  # about forks in the presence of threads
         child = os.fork()
     if not child:
         code = 1

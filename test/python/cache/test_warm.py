@@ -133,7 +133,7 @@ def test_what_is_wrong_with_the_compiler_is_named_and_costs_kept_code_nothing(tm
         (tmp_path / "kiln" / file.name).symlink_to(file)
     (own,) = (tmp_path / "kiln").glob("_kiln.*.so")
     (compiler,) = (tmp_path / "kiln").glob("_compiler.*.so")
-    shutil.copy(own.resolve(), tmp_path / "own")  # it looks for the other beside itself
+    shutil.copy(own.resolve(), tmp_path / "own")  # it looks for the other one in its own folder
     own.unlink()
     (tmp_path / "own").rename(own)
     program = """

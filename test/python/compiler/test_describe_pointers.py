@@ -163,13 +163,13 @@ def inside(whole: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
 
 
 def surrounded(rng: np.random.Generator, shape: tuple[int, int, int]) -> np.ndarray:
-    """An array and what lies around it: elements side by side differ, none is zero, rows are 64 bytes."""
+    """An array and its surroundings: adjacent elements differ, none is zero, rows are 64 bytes."""
     batch, rows, columns = shape
     return rng.integers(1, 200, (batch + 2, rows + 2 * GUARD, -(-(columns + 2 * GUARD) // 16) * 16)).astype(np.float32)
 
 
 def described(text: str) -> tuple[str, list[str]]:
-    """Tile IR after the pass, and what it says of each access."""
+    """Tile IR after the pass, and its remark about each access."""
     command = [str(BUILD / "compiler/tools/kiln-opt"), f"--pass-pipeline={PASS}", "--mlir-print-debuginfo"]
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
     return done.stdout, [line.split("remark: ")[1] for line in done.stderr.splitlines() if "remark: " in line]

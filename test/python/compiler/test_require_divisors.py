@@ -1,4 +1,4 @@
-"""What the pass asks of a launch is enough: where it holds, no program divides by less than one.
+"""The pass's requirements on a launch suffice: where they hold, no program divides by less than one.
 
 Divisors are drawn at random of arguments and of program indices; what the pass asks is computed here in words of
 Python, and the divisor of every program of many grids beside it. KILN_FUZZ_DIVISORS (150) says how many.
@@ -46,7 +46,7 @@ def kernel_of(lines: list[str], index: int) -> kiln.JITFunction:
 
 
 def requirements(kernel: kiln.JITFunction, attribute: str = ", kgpu.describe_pointers") -> list[str]:
-    """What the pass asks of a launch of the kernel."""
+    """The pass's requirements on a launch of the kernel."""
     module = frontend.emit(kernel, parse_signature("out=*i32, m=i32, n=i32", kernel), "divides", target="sm_90a")
     text = compiler.compile(module, {"target": "sm_90a", "to": "opt"}).output
     text = re.sub(r"(kiln\.target = \{[^\n]*\})\} \{", rf"\1{attribute}}} {{", text, count=1)

@@ -107,7 +107,7 @@ def draw(rng: random.Random) -> Job:
 
 
 def outcome(job: Job, crashes: str) -> tuple:
-    """What the compile leaves, or how it fails; what it leaves is looked at when all else of it is gone."""
+    """The result of the compile, or how it fails; the result is examined after everything else is freed."""
     options = {**job.options, "crash_directory": crashes}
     try:
         if job.kernel is None:

@@ -24,7 +24,7 @@ TELLING = 24
 
 
 def rules(source: str) -> list[list[str]]:
-    """Of each error the pieces of its text; what stands between two is computed."""
+    """For each error the pieces of its text; the text between two pieces is computed."""
     found = []
     for statement in re.findall(r"emit(?:Op)?Error\(.*?;", source, re.DOTALL):
         text = re.sub(r'"\s*"', "", statement)

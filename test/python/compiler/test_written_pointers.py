@@ -1,4 +1,5 @@
-"""Which pointers a kernel may write through, as torch.compile is told of a launch: all that a store can step from."""
+"""Which pointers a kernel may write through, as reported to torch.compile for a launch: all that a store can be based
+on."""
 
 from __future__ import annotations
 

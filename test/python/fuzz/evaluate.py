@@ -43,7 +43,7 @@ class Value:
         return np.zeros(self.shape) if self.err is None else self.err
 
     def exact(self) -> Array:
-        """The data, of a value nothing may be off in."""
+        """The data of a value that must be exact."""
         if self.err is not None:
             raise Undefined("an exact value is needed")
         return self.data

@@ -181,7 +181,7 @@ class Generator:
             self.depth -= 1
 
     def fill(self, count: int) -> None:
-        """Draws so many operations into the current block."""
+        """Draws ``count`` operations into the current block."""
         for _ in range(count):
             for _ in range(12):
                 operation = self.draw.choices(MAKERS, [o.weight for o in MAKERS])[0]
@@ -197,7 +197,7 @@ class Generator:
 
 
 def needed(program: Program) -> None:
-    """Removes what has no effect and what nobody uses, parameters among it."""
+    """Removes everything without effect or use, including parameters."""
     while True:
         uses: set[Var] = set()
         for _, node in walk(program.body):

@@ -1,6 +1,6 @@
 """Operations that touch memory: pointers, block pointers, descriptors, loops that walk them, atomics.
 
-Each instance has a part of its own in every buffer, `lane` elements from the next one's; only atomics meet.
+Each instance has its own part of every buffer, `lane` elements from the next one's; only atomics meet.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def atomic_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
         else:
             new = ATOMICS[attrs["which"]](old, data).astype(kind.dtype)
         memory[index] = np.where(mask, new, old)
-        return [] if attrs["masked"] else [Value(kind, old)]  # what a masked element gives back is not stated
+        return [] if attrs["masked"] else [Value(kind, old)]  # the value returned for a masked element is unspecified
 
 
 # --- text -------------------------------------------------------------------------------------------------------------
@@ -375,7 +375,7 @@ def instances(g: Any) -> int:
 
 
 def load_new(g: Any, kind: Kind, shape: tuple[int, ...]) -> Any:
-    """A load of a tile (or scalar) from an input of its own."""
+    """A load of a tile (or scalar) from a separate input."""
     strides = some_strides(g, shape, unique=False)
     low, high = span(shape, strides)
     attrs: dict[str, Any] = {"shape": shape, "strides": strides, "base": -low + g.draw.choice([0, 0, 0, 1, 5])}
@@ -485,7 +485,7 @@ def emit_store(g: Any, op: str, a: Any, name: str, strides: list[int], base: int
 
 
 def store_output(g: Any, a: Any) -> None:
-    """The value into an output of its own."""
+    """Stores the value to a separate output."""
     if a.shape and len(a.shape) <= 3 and g.chance(0.15):
         store_block_output(g, a)
         return

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BATCH = 25
-SECONDS = 120  # for a batch; of a damaged program that takes longer nothing is said
+SECONDS = 120  # for a batch; a damaged program that takes longer is not judged
 MEMORY = 8 << 30
 
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[%@#!^]?[\w.$]+|\s+|->|::|.', re.S)
@@ -67,7 +67,7 @@ def sources() -> list[Source]:
             ]
             for piece in re.split(r"^// -----.*$", text, flags=re.M):
                 body = "\n".join(one for one in piece.splitlines() if not re.match(r"\s*//", one))
-                # Tests of what is refused are refused already: two of three are left out.
+                # Tests of invalid IR are already refused: two of three are left out.
                 if body.strip() and not ("invalid" in path.name and len(body) % 3):
                     found.append(Source(str(path.relative_to(ROOT)), tuple(plain), body))
     return found

@@ -38,7 +38,7 @@ from fuzz.reduce import reduce
 BATCH = 100
 HANG = 300.0  # seconds without a new program: ptxas alone may take a hundred
 GRACE = 3.0  # seconds that a program may go on when time is up
-REDUCED = 3  # failures of a batch that are made small
+REDUCED = 3  # failures of a batch that are reduced
 ENDED = 5  # processes of a batch that programs may end before it is given up
 FOUND = 10  # how a batch exits that reports failures; an exception of the fuzzer's own would be 1
 SHORT = 3  # how the command exits if fewer programs than asked for have run
@@ -62,7 +62,8 @@ def reduced(program: Program, failure: Failure, compiling: bool, seconds: float)
 
 
 def run_here(seed: str, numbers: range, reducing: bool, compiling: bool, end: float) -> int:
-    """Checks programs in this process; how many fail. Says on stdout what becomes of each, for who watches a batch."""
+    """Checks programs in this process; returns how many fail. Reports each on stdout, for the process that watches the
+    batch."""
     failed = 0
     for number in numbers:
         if time.monotonic() > end:

@@ -166,7 +166,7 @@ def created_text(node: Node, args: list[str], renderer: Renderer) -> str:
 
 
 def factored(g: Any, count: int) -> tuple[int, ...]:
-    """A shape of so many elements, of legal sides."""
+    """A shape of ``count`` elements with legal sides."""
     for _ in range(20):
         shape, rest = [], count
         for _ in range(g.draw.randrange(3)):

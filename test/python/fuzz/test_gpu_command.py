@@ -1,4 +1,4 @@
-"""What test/gpu/run.py makes of the random programs: fewer than asked for are no success."""
+"""How test/gpu/run.py treats the random programs: fewer than requested is not a success."""
 
 from __future__ import annotations
 

@@ -281,7 +281,7 @@ def test_descriptors_of_the_host_store_in_every_rank(shape, block):
             """,
             value, TensorDescriptor.from_tensor(out, list(block)),
         )  # fmt: skip
-        np.testing.assert_array_equal(memory, expected, str(at))  # what lies between the rows, too
+        np.testing.assert_array_equal(memory, expected, str(at))  # also the memory between the rows
 
 
 def test_a_descriptor_of_the_host_may_be_empty():

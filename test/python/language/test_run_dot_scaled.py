@@ -36,7 +36,7 @@ def scale(*shape: int) -> np.ndarray:
 
 
 def spread(scales: np.ndarray, k_axis: int) -> np.ndarray:
-    """The factor of each element, K along the last dimension or the one before."""
+    """The scale of each element, K along the last dimension or the one before."""
     factors = np.repeat(2.0 ** (scales.astype(F64) - 127), 32, -1)
     return factors if k_axis == -1 else np.swapaxes(factors, -1, -2)
 

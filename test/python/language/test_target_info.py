@@ -1,4 +1,4 @@
-"""kl.target_info: a kernel is told what it is compiled for, on every way to a compile."""
+"""kl.target_info: a kernel knows what it is compiled for, on every path to a compile."""
 
 from __future__ import annotations
 

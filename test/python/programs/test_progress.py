@@ -270,7 +270,7 @@ def test_half_atomic_add(name):
 @pytest.mark.cpu
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_progress_with_any_number_of_threads(threads):
-    """In a process of its own: a hang is killed and fails."""
+    """In a separate process: a hang is killed and fails."""
     program = textwrap.dedent(f"""
         import runpy, sys
         sys.path.insert(0, {str(__import__("pathlib").Path(__file__).parent)!r})

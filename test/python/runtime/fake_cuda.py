@@ -64,7 +64,7 @@ class CudaArray:
 '''
 
 
-# Both factors are one array, so that it has few arguments.
+# Both operands are one array, so that it has few arguments.
 SQUARE = """
 @kiln.jit
 def square(a, c, n, k, stride, out):
@@ -112,7 +112,8 @@ def library() -> pathlib.Path | None:
 
 
 def run(folder: pathlib.Path, program: str, before: str = "", **environment: str) -> str:
-    """Runs the program, behind the text `before`; what it printed. An error in it fails the test with its traceback."""
+    """Runs the program, after the text `before`; returns what it printed. An error in it fails the test with its
+    traceback."""
     path = folder / "program.py"
     path.write_text(PRELUDE + before + textwrap.dedent(program))
     clean = {name: value for name, value in os.environ.items() if name not in ("KILN_TARGET", "KILN_STAGE_ARRAYS")}

@@ -123,7 +123,7 @@ def test_descriptors():
 
 
 class Perishable(np.ndarray):
-    """An array that is worth nothing once nobody holds it."""
+    """An array that becomes invalid once nothing holds it."""
 
     def __del__(self):
         self.fill(-1)

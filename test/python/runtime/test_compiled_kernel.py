@@ -1,4 +1,4 @@
-"""A compiled kernel by itself: launched, asked where it comes from and what it takes of the machine."""
+"""A compiled kernel by itself: launched, and queried for its origin and its resource use."""
 
 from __future__ import annotations
 

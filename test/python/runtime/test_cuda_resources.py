@@ -1,4 +1,4 @@
-"""What a GPU has too little of, in errors that say what is known: with a driver that has no GPU (fake_cuda.py)."""
+"""Exhausted GPU resources, in errors that say what is known: with a driver that has no GPU (fake_cuda.py)."""
 
 import pickle
 

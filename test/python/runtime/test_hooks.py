@@ -1,4 +1,4 @@
-"""Hooks: what is told of compiles, loads and launches, when, and that nobody is told once a hook is gone."""
+"""Hooks: which compiles, loads and launches they see, when, and that a removed hook sees nothing."""
 
 from __future__ import annotations
 

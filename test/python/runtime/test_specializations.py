@@ -123,5 +123,5 @@ def test_memory_is_bounded():
 def test_a_hundred_thousand_fit_into_a_gigabyte():
     """Scaled down by KILN_FUZZ_SPECIALIZATIONS (2,000), with the bound that a kernel has unless asked for another."""
     count = int(os.environ.get("KILN_FUZZ_SPECIALIZATIONS", "2000"))
-    # What the 512 that stay take, and what is left behind by each that has gone.
+    # What the 512 that stay take, and what each removed one leaves behind.
     assert growth(count, 512) < (64 << 10) + count * 10

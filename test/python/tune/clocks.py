@@ -45,7 +45,7 @@ class Spiky(Clock):
 
 
 class Bimodal(Clock):
-    """Three samples in ten find the slow of two states, one after the other anew."""
+    """Three samples in ten, independently, find the slow one of two states."""
 
     def factor(self):
         return self.noise(0.01) * (1.3 if self.random.random() < 0.3 else 1.0)

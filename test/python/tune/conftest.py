@@ -9,7 +9,7 @@ from kiln.tune.tuning import Tuning
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path):
-    """A place of its own for what is kept."""
+    """A separate place for kept times."""
     with knobs.scope(cache=str(tmp_path / "cache")):
         yield tmp_path / "cache"
 

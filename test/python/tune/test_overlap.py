@@ -1,4 +1,5 @@
-"""Races beside compiles: those that are compiled race while others are not, and who comes late loses nothing by it."""
+"""Races beside compiles: compiled configurations race while others still compile, and latecomers are at no
+disadvantage."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def late(monkeypatch):
 
 @pytest.fixture
 def races(monkeypatch):
-    """The BLOCKs of each race, and what is to be done after it."""
+    """The BLOCKs of each race, and what to do after it."""
 
     class Races(list):
         after = staticmethod(lambda: None)
@@ -97,7 +98,7 @@ def test_who_is_far_behind_does_not_run_again(told, late, races):
 
 
 def test_another_pace_later_changes_no_order(told, late, races):
-    """The machine becomes slower between two races: who has been beaten does not win by that."""
+    """The machine becomes slower between two races: a beaten configuration does not win by that."""
     told.times = {16: 1.0, 32: 1.1, 64: 2.0}
     late[64] = threading.Event()
 

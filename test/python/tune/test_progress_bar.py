@@ -1,4 +1,4 @@
-"""What is shown while a kernel is tuned, and where nothing is."""
+"""What is shown while a kernel is tuned, and when nothing is shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The race alone, on clocks with seeds: who wins, what it costs, how it ends. No test asks a real clock."""
+"""The race alone, on clocks with seeds: which configuration wins, what it costs, how it ends. No test uses a real
+clock."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ def test_the_winner_is_within_two_percent_of_the_best(kind, count):
 
 @pytest.mark.parametrize("kind", clocks.ALL, ids=lambda kind: kind.__name__.lower())
 def test_a_race_costs_a_fraction_of_sampling_all_to_the_end(kind):
-    """To be as sure of every contestant takes the winner's number of samples of each. Fails if nobody drops out."""
+    """To be as sure of every contestant takes the winner's number of samples of each. Fails if no configuration drops
+    out."""
     spent = exhaustive = 0
     for seed in range(20):
         outcome = run(field(seed, 30), kind(seed))
@@ -84,7 +86,7 @@ def test_rounds_go_back_and_forth():
 
 
 def test_a_drift_inside_the_rounds_favours_nobody():
-    """Each sample takes 1 % longer than the one before: whoever is always last seems slower by 4 %."""
+    """Each sample takes 1 % longer than the one before: one that is always last would seem slower by 4 %."""
     taken = {"samples": 0}
 
     def sample(true):

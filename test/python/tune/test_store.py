@@ -1,4 +1,4 @@
-"""Times between processes: what they are found by, and what is none."""
+"""Times shared between processes: how they are found, and what does not count as one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One tuning after another: what is compiled, what is measured, what is kept and who is told."""
+"""One tuning after another: what is compiled, what is measured, what is kept and which hooks are called."""
 
 from __future__ import annotations
 
@@ -396,7 +396,7 @@ def test_times_of_another_device_build_or_switch_are_not_taken(told, monkeypatch
 
 
 def test_a_kept_time_of_other_code_is_not_used(told):
-    """What a heuristic computes stands in no text of the kernel, but in its code."""
+    """What a heuristic computes is not in the kernel's source, but is in its code."""
     factor = {"value": 2}
 
     def make():

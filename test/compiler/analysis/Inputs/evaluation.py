@@ -1,7 +1,8 @@
 """Ops of random tile programs and their values in wrapping integers.
 
 Each op is a `Step` that renders itself as IR and computes its value in numpy; a step remembers every value it had, in
-every iteration. What is undefined (division by zero, a shift past the width) has no value, nor has what depends on it.
+every iteration. Undefined results (division by zero, a shift past the width) have no value, nor does anything that
+depends on them.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def spell(side: int, coords: list[Digits]) -> str:
 
 
 def place(digits: Digits, value: int) -> tuple[int, int]:
-    """What is XORed and what is added at `value` of a coordinate."""
+    """The XORed and the added part at `value` of a coordinate."""
     low = high = 0
     for radix, basis in digits:
         value, digit = divmod(value, radix)
@@ -73,7 +73,7 @@ OPS = {
 
 
 def parse(code: str) -> list[tuple[str, str, list[str]]]:
-    """Ops in order: what it does, the value it makes, operands."""
+    """Ops in order: name, result, operands."""
     ops = []
     for line in map(str.strip, code.splitlines()):
         if found := re.match(r"(%\S+) = arith\.constant (-?\d+) :", line):

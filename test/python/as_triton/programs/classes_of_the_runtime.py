@@ -1,4 +1,4 @@
-"""What libraries build on the runtime: a launcher that keeps compiled kernels, a tuner of their own."""
+"""What libraries build on the runtime: a launcher that keeps compiled kernels, their own tuner."""
 
 import inspect
 

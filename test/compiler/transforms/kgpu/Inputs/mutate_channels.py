@@ -22,7 +22,7 @@ ALONE = re.compile(r"^ *kgpu\.(acquire|receive)\b")
 FORWARDED = re.compile(r"^( *)(%\w+) = kgpu\.(advance|skip|mma_wait) (%[\w#]+)")
 GIVEN = re.compile(r"^( *)(%\w+)(:\d+)? = kgpu\.(acquire|receive) (%\w+)\[(%\w+)\](.*)$")
 LOOP = re.compile(r"^( *).*scf\.for .* iter_args\((.*?)\)")
-# Steps that may not change places with the line behind them.
+# Steps that must not be swapped with the following line.
 ORDERED = [
     ("copy_in", "commit"),
     ("copy_block", "commit"),
@@ -60,7 +60,7 @@ def word(name: str) -> str:
 
 
 def forwarded(lines: list[str], number: int, result: str, operand: str) -> str:
-    """Without an op whose result is its operand: what is behind it in its block uses that."""
+    """Removes an op and forwards its operand to later uses in its block."""
     end = number + 1
     while end < len(lines) and depth(lines[end]) >= depth(lines[number]):
         end += 1
