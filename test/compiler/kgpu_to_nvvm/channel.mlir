@@ -2,7 +2,7 @@
 // RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
 
 // Two slots of 1024 bytes at 2048, barriers at 4096: full (one arrival), empty (four warps). The fence tells the copy
-// engine; then one barrier of all threads, behind the last channel.
+// engine; then one barrier of all threads, after the last channel.
 // CHECK-LABEL: llvm.func @kiln_bytes(
 // CHECK: %[[SHARED:.*]] = llvm.mlir.addressof @shared_memory
 // CHECK: %[[ADDRESS:.*]] = llvm.ptrtoint %[[SHARED]] : !llvm.ptr<3> to i32

@@ -68,7 +68,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// A loop that ends with a product under way waits for it where it ran: around it, the accumulator comes from elsewhere,
+// A loop that ends with a product in flight waits for it where it ran: around it, the accumulator comes from elsewhere,
 // and products whose registers do are run one by one.
 // CHECK-LABEL: llvm.func @kiln_in_flight(
 // CHECK: %[[RUNS:.*]] = arith.cmpi sgt, %arg1, %c0_i32

@@ -1,7 +1,7 @@
 // A persistent kernel: which instances a block runs, and the grid that is counted.
 // RUN: kiln-opt %s --split-input-file --verify-diagnostics --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
 
-// The grid comes as three parameters behind the log; the hardware's is one line of blocks. A report says which instance
+// The grid comes as three parameters after the log; the hardware's is one line of blocks. A report says which instance
 // it comes from: what the loop counts.
 // CHECK-LABEL: llvm.func @kiln_loop(
 // CHECK-SAME: %[[X:[^ :]*]]: !llvm.ptr<1>, %[[LOG:[^ :]*]]: i64, %[[GX:[^ :]*]]: i32, %[[GY:[^ :]*]]: i32, %[[GZ:[^ :]*]]: i32)

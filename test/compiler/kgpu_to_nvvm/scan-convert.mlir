@@ -50,7 +50,7 @@ module attributes {kgpu.num_warps = 1 : i32} {
 
 // -----
 
-// What the sums of one product hold and the right factor of the next wants: matrices of 8 x 8, transposed by one
+// What the sums of one product hold and the right operand of the next wants: matrices of 8 x 8, transposed by one
 // instruction each. Of 32 bits each they are shuffled.
 // CHECK-LABEL: llvm.func @kiln_transposes(
 // CHECK-NOT: shfl

@@ -46,7 +46,7 @@ func.func @block(%p: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %q: !tile.pt
 // -----
 
 // Rows of multiples of 8 bytes: pieces of 8, through the L1. An eviction hint has a
-// policy in the place of the prefetch.
+// policy instead of the prefetch.
 #a = #layout.map<row_major [32, 64]>
 #t = #layout.map<blocked [32, 64] vector 4 warps 4>
 !mem = !kgpu.mem<32x64xf16, #a>

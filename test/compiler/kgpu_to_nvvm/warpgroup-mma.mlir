@@ -2,8 +2,8 @@
 // predicate for the first step alone, and accumulators that go in and come out as the same registers.
 // RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
 
-// Both factors along K, rows of 128 bytes: LBO 1 (unused), SBO 1024 >> 4 = 64, swizzle 1. Each step of K is 32 bytes
-// further (2 units), the fifth in the next panel: 64 rows of 128 bytes for the left, 128 for the right factor.
+// Both operands along K, rows of 128 bytes: LBO 1 (unused), SBO 1024 >> 4 = 64, swizzle 1. Each step of K is 32 bytes
+// further (2 units), the fifth in the next panel: 64 rows of 128 bytes for the left, 128 for the right operand.
 // CHECK-LABEL: llvm.func @kiln_along_k(
 // CHECK: %[[A:.*]] = llvm.ptrtoint
 // CHECK: %[[A1:.*]] = arith.andi %[[A]], %c262143_i32
@@ -204,7 +204,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 // -----
 
 // A factor of 16 bits that a loop carries for products alone stays in words too. What is computed while a product is
-// under way is held in front of its wait; where nothing is, nothing is held.
+// in flight is held before its wait; where nothing is, nothing is held.
 // CHECK-LABEL: llvm.func @kiln_chained(
 // CHECK: scf.for {{.*}} -> (i32, i32, i32, i32, f32, f32, f32, f32) : i32 {
 // CHECK: m64n16k16.f32.f16.f16 {$0, $1, $2, $3, $4, $5, $6, $7}, left, right

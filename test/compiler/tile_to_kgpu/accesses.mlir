@@ -222,7 +222,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 // -----
 
 // 128 elements of two bytes for as many threads: copied past registers in pairs, since nothing copies fewer than four
-// bytes, and who would load, wait and store waits in front of each block of its loop.
+// bytes, and who would load, wait and store waits before each block of its loop.
 // CHECK: #[[L:.*]] = #layout.map<blocked [128] vector 2 warps 4>
 // CHECK-LABEL: @narrow_copies
 // CHECK: kgpu.copy_tile {{.*}} : tensor<128x!tile.ptr<f16>, #[[L]]>

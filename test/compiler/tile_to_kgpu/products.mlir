@@ -48,7 +48,7 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.num_groups = 2 : i32} {
 
 // -----
 
-// One product's result is the other's left factor: of bytes, the factor is converted where it is used; of 16 bits both
+// One product's result is the other's left operand: of bytes, the factor is converted where it is used; of 16 bits both
 // fragments are one. In a cluster each cta has the rows that its memory has.
 // CHECK-DAG: #[[S:.*]] = #layout.map<{{(wgmma|mma)_acc}} [128, 64] {{.*}}ctas 2 split 0>
 // CHECK-DAG: #[[O:.*]] = #layout.map<{{(wgmma|mma)_acc}} [128, 128] {{.*}}ctas 2 split 0>
@@ -106,7 +106,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// What is the left factor of another product stays in its threads: all warps along M.
+// What is the left operand of another product stays in its threads: all warps along M.
 // CHECK-DAG: #[[S:.*]] = #layout.map<mma_acc [64, 64] warps 4x1>
 // CHECK-DAG: #[[O:.*]] = #layout.map<mma_acc [64, 128] warps 4x1>
 // CHECK-LABEL: @chained_warps(

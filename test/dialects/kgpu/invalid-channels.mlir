@@ -363,7 +363,7 @@ func.func @copy_tile_c4(%x: tensor<64x64x!tile.ptr<f16>>, %p: !kgpu.cursor<2>) {
 
 // -----
 
-// In front of the memory's dimensions a box has one element.
+// Before the memory's dimensions a box has one element.
 !m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 func.func @copy_in_c3_in_front(%b: !tile.ptr<f16>, %e: i64, %p: !kgpu.cursor<2>, %i: i32) {
   %one = arith.constant 1 : i64

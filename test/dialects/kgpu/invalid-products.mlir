@@ -119,7 +119,7 @@ func.func @warpgroup_mma_c4_left(%a: !a, %b: !b, %c: !acc) {
 
 // -----
 
-// Each cta has rows of the left factor: not the whole accumulator.
+// Each cta has rows of the left operand: not the whole accumulator.
 !a = !kgpu.mem<128x64xf16, #layout.map<swizzled [128, 64] element 2 bytes 128 ctas 2 split 0>>
 !b = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128 ctas 2>>
 !acc = tensor<128x64xf32, #layout.map<wgmma_acc [128, 64] groups 2 ctas 2>>
@@ -141,7 +141,7 @@ func.func @warpgroup_mma_c5(%a: !a, %b: !b, %c: tensor<64x64xf32>) {
 
 // -----
 
-// Elements of 8 bits are contiguous along K, which is the right factor's first dimension.
+// Elements of 8 bits are contiguous along K, which is the right operand's first dimension.
 !a = !kgpu.mem<64x128xi8, #layout.map<swizzled [64, 128] element 1 bytes 128>>
 !b = !kgpu.mem<128x128xi8, #layout.map<swizzled [128, 128] element 1 bytes 128>>
 func.func @warpgroup_mma_c5_major(%a: !a, %b: !b, %c: tensor<64x128xi32>) {
@@ -216,7 +216,7 @@ func.func @warp_mma_c3(%a: tensor<64x8xf16>, %b: tensor<8x64xf16>, %c: tensor<64
 
 // -----
 
-// The left factor of four warps above each other, the accumulator of two beside two.
+// The left operand of four warps above each other, the accumulator of two beside two.
 !a = tensor<64x32xf16, #layout.map<mma_a [64, 32] bits 16 warps 4x1>>
 !b = tensor<32x64xf16, #layout.map<mma_b [32, 64] bits 16 warps 2x2>>
 !c = tensor<64x64xf32, #layout.map<mma_acc [64, 64] warps 2x2>>

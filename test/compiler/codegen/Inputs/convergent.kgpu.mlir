@@ -3,7 +3,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
   func.func public @together(%p: !tile.ptr<i32>, %x: i32, %c: i1) attributes {tile.kernel} {
     %zero = arith.constant 0 : i32
     %one = arith.constant 1 : i32
-    // A condition that could be evaluated once more in front of the loop.
+    // A condition that could be evaluated once more before the loop.
     %r = scf.while (%i = %x) : (i32) -> i32 {
       %y = tile.inline_asm "barrier.sync 7; mov.u32 $0, $1;" "=r,r" (%i) : (i32) -> i32
       %more = arith.cmpi sgt, %y, %zero : i32

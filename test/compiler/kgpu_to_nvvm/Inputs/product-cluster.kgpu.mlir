@@ -1,4 +1,4 @@
-// The same in a cluster of two, which takes 256x256: each block brings its own rows of the left factor and half of the
+// The same in a cluster of two, which takes 256x256: each block brings its own rows of the left operand and half of the
 // right one, which goes to both.
 #swizzled = #layout.map<digits [256, 64] cta (128, 0) offset (0, 1) (0, 2) (0, 4) (0, 8) (0, 16) (0, 32) (1, 8) (2, 16) (4, 32) (8, 0) (16, 0) (32, 0) (64, 0)>
 #swizzled1 = #layout.map<digits [256, 64] cta (0, 0) offset (0, 1) (0, 2) (0, 4) (0, 8) (0, 16) (0, 32) (1, 8) (2, 16) (4, 32) (8, 0) (16, 0) (32, 0) (64, 0) (128, 0)>

@@ -623,7 +623,7 @@ func.func @volatile(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name 
   return
 }
 
-// Rows in front of the array are read.
+// Rows before the array are read.
 func.func @position_negative(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name = "a"}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i64, tile.name = "c"},
     %m: i32, %k: i32, %s: i32 {tile.divisibility = 8 : i64}) attributes {tile.kernel} {
   %c0 = arith.constant 0 : i32

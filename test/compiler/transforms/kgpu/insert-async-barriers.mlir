@@ -37,7 +37,7 @@ func.func @roles() {
   return
 }
 
-// The threads outside of a role are others: barriers in front of the roles and behind them are the cta's, whatever barrier a
+// The threads outside of a role are others: barriers before the roles and behind them are the cta's, whatever barrier a
 // role has of its own.
 // CHECK-LABEL: @around_roles
 // CHECK: kgpu.local_store
@@ -109,7 +109,7 @@ func.func @ordered_in_role(%p: !tile.ptr<i32>, %one: i32) {
 #t = #layout.map<blocked [64, 64] vector 8 warps 4>
 #acc = #layout.map<wgmma_acc [64, 64] groups 1>
 
-// Products see what threads stored behind their fence and a barrier. What they read is read until the wait, and other
+// Products see what threads stored after their fence and a barrier. What they read is read until the wait, and other
 // warps may be behind: the next store waits for them first.
 // CHECK-LABEL: @product
 // CHECK: scf.for
@@ -156,7 +156,7 @@ func.func @transposed(%x: tensor<64x64xf16, #t>, %c: tensor<64x64xf32, #acc>) {
   return
 }
 
-// A wait with one pending is for the product before: its memory may be written behind the wait and a barrier.
+// A wait with one pending is for the product before: its memory may be written after the wait and a barrier.
 // CHECK-LABEL: @one_behind
 // CHECK: kgpu.warpgroup_mma
 // CHECK-NEXT: kgpu.warpgroup_mma
@@ -301,7 +301,7 @@ func.func @many_blocks(%x: tensor<64x64xf16, #t>, %pc: !tile.ptr<f16> {tile.disj
   return
 }
 
-// Two memories in turn, one copy under way: the store waits for the copy before the last.
+// Two memories in turn, one copy in flight: the store waits for the copy before the last.
 // CHECK-LABEL: @two_outputs
 // CHECK: scf.for
 // CHECK: kgpu.copy_out_wait read 1
@@ -368,7 +368,7 @@ module attributes {kgpu.cluster = 2 : i32} {
 #m = #layout.map<row_major [128]>
 
 // What the copy engine combines in one way it may combine in any order: it is asked for the next block while the one before
-// is under way. Blocks that it writes may be the same, and it keeps no order.
+// is in flight. Blocks that it writes may be the same, and it keeps no order.
 // CHECK-LABEL: @combined
 // CHECK: kgpu.copy_out %{{.*}} by "fadd"
 // CHECK-NEXT: kgpu.copy_out %{{.*}} by "fadd"

@@ -145,7 +145,7 @@ func.func @sometimes(%x: tensor<128xf32, #t>, %n: i32, %c: i1) {
   return
 }
 
-// What conflicts with accesses from before the loop only is settled once, in front of it.
+// What conflicts with accesses from before the loop only is settled once, before it.
 // CHECK-LABEL: @before_the_loop
 // CHECK: kgpu.local_load
 // CHECK-NEXT: kgpu.barrier cta

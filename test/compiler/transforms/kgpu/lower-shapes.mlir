@@ -47,7 +47,7 @@ func.func @follows(%x: tensor<64x32xf32, #from>) -> tensor<32x64xf32, #to> {
 
 // -----
 
-// Halves of odd sides, one behind the other.
+// Halves of odd sides, one after the other.
 // CHECK-LABEL: @cat
 // CHECK: %[[M:.*]] = kgpu.alloc : <192xf32
 // CHECK-NEXT: %[[A:.*]] = kgpu.view %[[M]] offset 0

@@ -2,7 +2,7 @@
 
 #b = #layout.map<blocked [128] order [0] vector 1 warps 4>
 
-// Waits before the first access, and lets the next launch begin behind the first run of reads.
+// Waits before the first access, and lets the next launch begin after the first run of reads.
 // CHECK-LABEL: func.func public @run(
 // CHECK-NOT: launch_dependents
 // CHECK: tile.wait_for_grid

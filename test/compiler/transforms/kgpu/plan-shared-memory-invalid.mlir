@@ -25,7 +25,7 @@ func.func @too_many_slots() attributes {tile.kernel} {
 
 // -----
 
-// Slots lie one behind the other, and the copy engine reads each from a multiple of 128.
+// Slots are consecutive, and the copy engine reads each from a multiple of 128.
 #m = #layout.map<row_major [40]>
 func.func @slots(%p: !tile.ptr<f32>, %i: i32) attributes {tile.kernel} {
   %one = arith.constant 1 : i64

@@ -1,4 +1,4 @@
-// Where memory is short, a ring ends before what is exchanged behind its loop, which then lies in its bytes.
+// Where memory is short, a ring ends before what is exchanged after its loop, which then lies in its bytes.
 // RUN: kiln-opt %s --kiln-set-target=target=sm_90a --kiln-plan-shared-memory --kiln-insert-barriers --kiln-verify-barriers | FileCheck %s
 
 #t = #layout.map<blocked [16384] vector 4 warps 4>
@@ -30,7 +30,7 @@ func.func @short(%p: !tile.ptr<f32>, %n: i64, %i: i32) attributes {tile.kernel} 
   return
 }
 
-// Products' operands, 64 KiB each, share bytes behind the waits: the second pair lies where the first did.
+// Products' operands, 64 KiB each, share bytes after the waits: the second pair lies where the first did.
 // CHECK-LABEL: func.func @products
 // CHECK-SAME: kgpu.shared_bytes = 131072 : i64
 // CHECK: kgpu.mma_wait

@@ -159,7 +159,7 @@ func.func @one_side(%x: tensor<8192xf16, #row>, %r: tensor<8192xf16, #row>, %m: 
   %y = arith.mulf %b, %q : tensor<8192xf32, #row>
   return %y : tensor<8192xf32, #row>
 }
-// The sum's operands are there behind the exchange anyway: waiting as they are costs nothing.
+// The sum's operands are there after the exchange anyway: waiting as they are costs nothing.
 // CHECK-LABEL: @sum_of_two_used(
 // CHECK: kgpu.local_load
 // CHECK-COUNT-2: kgpu.keep

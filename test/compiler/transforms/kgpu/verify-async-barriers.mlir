@@ -394,7 +394,7 @@ module attributes {kgpu.cluster = 2 : i32} {
 
 // -----
 
-// In a cluster as elsewhere: the barrier comes behind the fence.
+// In a cluster as elsewhere: the barrier comes after the fence.
 #t = #layout.map<digits [128, 64] reg (0, 1) (0, 2) (0, 4) (16, 0) (32, 0) lane (0, 8) (0, 16) (0, 32) (1, 0) (2, 0) warp (4, 0) (8, 0) cta (64, 0)>
 #rows = #layout.map<digits [128, 64] cta (64, 0) offset (0, 1) (0, 2) (0, 4) (0, 8) (0, 16) (0, 32) (1, 8) (2, 16) (4, 32) (8, 0) (16, 0) (32, 0)>
 module attributes {kgpu.cluster = 2 : i32} {
@@ -522,7 +522,7 @@ func.func @copied_by_one(%pc: !tile.ptr<f16> {tile.disjoint}, %m: i64, %s: i64, 
 
 // -----
 
-// The fence is missing; it comes behind the barrier.
+// The fence is missing; it comes after the barrier.
 #rows = #layout.map<swizzled [128, 64] element 2 bytes 128>
 #acc = #layout.map<wgmma_acc [128, 64] groups 2>
 func.func @unfenced(%pc: !tile.ptr<f16> {tile.disjoint}, %m: i64, %s: i64, %i: i32) {

@@ -89,7 +89,7 @@ func.func @narrow(%x: tensor<128xf32, #row>) -> tensor<128xf32, #row> {
 
 // -----
 
-// Bytes of a ring are free behind its last receive, of which nothing is read: a barrier is there.
+// Bytes of a ring are free after its last receive, of which nothing is read: a barrier is there.
 #t = #layout.map<blocked [128] vector 1 warps 4>
 #m = #layout.map<row_major [128]>
 !mem = !kgpu.mem<128xf32, #m>
@@ -117,7 +117,7 @@ func.func @behind_the_ring(%d: !tile.desc<tensor<128xf32>>, %i: i32) -> tensor<1
 
 // -----
 
-// The slot is read behind the last receive: threads may still do so.
+// The slot is read after the last receive: threads may still do so.
 #t = #layout.map<blocked [128] vector 1 warps 4>
 #m = #layout.map<row_major [128]>
 !mem = !kgpu.mem<128xf32, #m>
@@ -142,7 +142,7 @@ func.func @still_read(%d: !tile.desc<tensor<128xf32>>, %i: i32) -> tensor<128xf3
 
 // -----
 
-// Copies may be under way where the allocation is used; and a ring of barriers is one as long as the kernel runs.
+// Copies may be in flight where the allocation is used; and a ring of barriers is one as long as the kernel runs.
 #t = #layout.map<blocked [128] vector 1 warps 4>
 #m = #layout.map<row_major [128]>
 !mem = !kgpu.mem<128xf32, #m>

@@ -387,7 +387,7 @@ func.func @used_in_flight(%x: tensor<64x64xf16>, %c: tensor<64x64xf32>, %b: !kgp
 
 // -----
 
-// The last two products may be under way: the first of them is not settled yet.
+// The last two products may be in flight: the first of them is not settled yet.
 !a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 func.func @used_before_it_is_settled(%c: tensor<64x64xf32>) -> tensor<64x64xf32> {
   %m = kgpu.alloc : !a
@@ -458,7 +458,7 @@ func.func @own_copies_too_early(%v: tensor<64xf32>) {
 
 // -----
 
-// A slot is filled by the last of two groups: a wait that leaves one under way is not one for it.
+// A slot is filled by the last of two groups: a wait that leaves one in flight is not one for it.
 !m = !kgpu.mem<64x64xf16, #layout.map<row_major [64, 64]>>
 !ring = !kgpu.channel<2 x (!m)>
 func.func @last_group_under_way(%d: !tile.desc<tensor<64x64xf16>>, %i: i32) {
@@ -526,7 +526,7 @@ func.func @not_read(%d: !tile.desc<tensor<64x64xf16>>, %i: i32) {
 
 // -----
 
-// Two channels share the count of groups: the last one closed is of the other channel, and the one before is under way.
+// Two channels share the count of groups: the last one closed is of the other channel, and the one before is in flight.
 !m = !kgpu.mem<64x64xf16, #layout.map<row_major [64, 64]>>
 !ring = !kgpu.channel<2 x (!m)>
 func.func @groups_of_two_channels(%d: !tile.desc<tensor<64x64xf16>>, %i: i32) {

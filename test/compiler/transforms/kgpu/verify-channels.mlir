@@ -1,7 +1,7 @@
 // Kernels that use channels as they have to be: each is accepted. mutate-channels.test takes them apart.
 // RUN: kiln-opt %s --kiln-verify-channels -split-input-file | FileCheck %s
 
-// One warp copies, two groups multiply, one product stays under way (lag 1); program instances one after the other.
+// One warp copies, two groups multiply, one product stays in flight (lag 1); program instances one after the other.
 !a = !kgpu.mem<128x64xf16, #layout.map<swizzled [128, 64] element 2 bytes 128>>
 !b = !kgpu.mem<64x128xf16, #layout.map<swizzled [64, 128] element 2 bytes 128>>
 !ring = !kgpu.channel<4 x (!a, !b)>
@@ -66,7 +66,7 @@ func.func @cooperative(%pa: !tile.ptr<f16>, %pb: !tile.ptr<f16>, %pc: !tile.ptr<
 
 // -----
 
-// Nothing stays under way (lag 0); the tile is stored by the copy engine, from memory that has its place.
+// Nothing stays in flight (lag 0); the tile is stored by the copy engine, from memory that has its place.
 !a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 !acc = tensor<64x64xf16, #layout.map<wgmma_acc [64, 64] groups 1>>
 !ring = !kgpu.channel<2 x (!a, !a)>
@@ -529,7 +529,7 @@ func.func @until_something(%x: tensor<64x64xf16>, %c: tensor<64x64xf32>, %p: !ti
 
 // -----
 
-// Of two products under way the first is waited for alone, and used while the second goes on.
+// Of two products in flight the first is waited for alone, and used while the second goes on.
 !a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 // CHECK-LABEL: @one_of_two
 func.func @one_of_two(%c: tensor<64x64xf32>) -> tensor<64x64xf32> {

@@ -35,7 +35,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 // CHECK:   scf.for
 // CHECK:     %[[Q:.*]] = kgpu.receive %[[QUERIES]]
 // CHECK:     scf.if
-// The first step: nothing is under way beside its scores.
+// The first step: nothing is in flight beside its scores.
 // CHECK:       kgpu.warpgroup_mma %[[Q]]
 // CHECK-NEXT:  kgpu.mma_wait %{{.*}} pending 0
 // CHECK-NEXT:  kgpu.release %[[KEYS]]

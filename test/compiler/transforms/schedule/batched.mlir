@@ -58,7 +58,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 
 // -----
 
-// One right factor for all. (A kernel of this name is no symbol of ours.)
+// One right operand for all. (A kernel of this name is no symbol of ours.)
 // CHECK-LABEL: func.func @shared(
 // CHECK-DAG: kgpu.tensor_map %{{.*}} box [1, 128, 64] swizzle 128
 // CHECK-DAG: kgpu.tensor_map %{{.*}} box [128, 64] swizzle 128
@@ -96,7 +96,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 
 // -----
 
-// In a cluster of two each cta copies 64 rows of the right factor to both: along the second dimension of three.
+// In a cluster of two each cta copies 64 rows of the right operand to both: along the second dimension of three.
 // CHECK-LABEL: func.func @cluster(
 // CHECK-DAG: kgpu.tensor_map %{{.*}} box [1, 128, 64] swizzle 128 : <tensor<1x256x64xf16>>
 // CHECK-DAG: kgpu.tensor_map %{{.*}} box [1, 64, 64] swizzle 128 : <tensor<1x128x64xf16>>

@@ -61,7 +61,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // The left factor is loaded in front of the loop.
+  // The left operand is loaded before the loop.
   // expected-remark @below {{schedule simple: a factor is not a block that the loop loads through a descriptor for this product alone}}
   func.func @invariant_factor(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {

@@ -240,7 +240,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.consumers = 1 : i32} {
 
 // -----
 
-// 16 rows: the right factor's 128 columns are the instruction's rows, the sum is turned behind the loop.
+// 16 rows: the right operand's 128 columns are the instruction's rows, the sum is turned after the loop.
 // CHECK-LABEL: func.func @swapped(
 // CHECK-SAME: kgpu.schedule = {consumers = 1 : i32, name = "cooperative", staged_store, stages = 8 : i32, swapped}, tile.kernel
 // MADE-LABEL: func.func @swapped(
@@ -311,7 +311,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.cluster = 2 : i32} {
 
 // -----
 
-// The same where columns are rows: the right factor is split, the left one whole.
+// The same where columns are rows: the right operand is split, the left one whole.
 // MADE-DAG: #[[WHOLE:.*]] = #layout.map<swizzled [16, 64] element 2 bytes 128 ctas 2>
 // MADE-DAG: #[[SPLIT:.*]] = #layout.map<swizzled [64, 128] element 2 bytes 128 ctas 2 split 1>
 // CHECK-LABEL: func.func @split_swapped(

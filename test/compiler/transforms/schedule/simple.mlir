@@ -233,7 +233,7 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.stages = 3 : i32} {
     return
   }
 
-// The first copies go in front of a tile that is loaded beside them, with what says where to: nobody who waits for that
+// The first copies go before a tile that is loaded beside them, with what says where to: nobody who waits for that
 // tile holds them up.
 // CHECK-LABEL: func.func @beside
 // CHECK: %[[END:.*]] = arith.muli

@@ -8,7 +8,7 @@
 // CHECK-DAG: %[[OUT:.*]] = kgpu.alloc : <128x64xf32
 // CHECK: scf.for
 // CHECK: scf.for
-// The wait for the memory stands in front of the barrier that the factor takes.
+// The wait for the memory stands before the barrier that the factor takes.
 // CHECK: kgpu.copy_out_wait read 0
 // CHECK-NEXT: kgpu.local_store %{{.*}}, %[[FACTOR]]
 // CHECK: %[[PART:.*]] = kgpu.warpgroup_mma %{{.*}}, %[[FACTOR]]

@@ -1,5 +1,5 @@
 // Several products in a step: blocks that stay and blocks that are walked come through rings of their own, rows of numbers
-// in the slot of the block in front of them. Products begin where they stand; a result is waited for where it is used.
+// in the slot of the block before them. Products begin where they stand; a result is waited for where it is used.
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule))' | FileCheck %s --check-prefix=CHOSEN
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule,kiln-materialize-schedule),canonicalize,cse,func.func(kiln-verify-channels))' | FileCheck %s
 
@@ -37,7 +37,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "streams", kgpu.sta
 // CHECK-NOT:     kgpu.release
 // CHECK:         %[[FACTOR:.*]] = arith.truncf
 // CHECK:         %[[D:.*]] = kgpu.warpgroup_mma %[[FACTOR]], %[[SLOT]]#0, %[[SUM]]
-// What follows of the right factor goes through memory, which both groups write.
+// What follows of the right operand goes through memory, which both groups write.
 // CHECK:         %[[LEFT:.*]] = kgpu.trans %[[K]]
 // CHECK:         kgpu.local_store %[[FACTOR]], %[[STORED]]
 // CHECK:         kgpu.warpgroup_mma %[[LEFT]], %[[STORED]]
