@@ -68,7 +68,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 #f = #layout.map<blocked [512] order [0] vector 4 warps 4>
 #h = #layout.map<blocked [1024] order [0] vector 8 warps 4>
 
-// Neighbours are added by one reduction where nobody asks for what was there: pairs of f16 everywhere, vectors from sm_90
+// Neighbours are added by one reduction where the old value is unused: pairs of f16 everywhere, vectors from sm_90
 // on.
 // CHECK-LABEL: llvm.func @kiln_packed(
 // OLD-COUNT-4: "red.relaxed.gpu.global.add.f32 [$0], $1;"

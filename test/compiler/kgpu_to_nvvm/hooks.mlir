@@ -78,8 +78,8 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 2 : i32} {
 
 // -----
 
-// A scalar fails in all threads alike: where nobody waits for this program they end together, and nothing it said no to
-// is done. In a loop without a count another program may wait for this one.
+// A scalar fails in all threads alike: where no other program waits for this one they end together, and nothing it said
+// no to is done. In a loop without a count another program may wait for this one.
 // CHECK-LABEL: llvm.func @kiln_scalar(
 // CHECK: llvm.atomicrmw umin
 // CHECK: "exit;"

@@ -153,7 +153,7 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.pdl} {
 
 #b = #layout.map<blocked [128] order [0] vector 1 warps 4>
 
-// A loop comes first: behind it the next grid would be late, also where tiles are read there.
+// A loop comes first: after it the next grid would be late, also where tiles are read there.
 // CHECK-LABEL: llvm.func @kiln_pdl_behind_loop(
 // CHECK: "griddepcontrol.launch_dependents;"
 // CHECK: "griddepcontrol.wait;"
@@ -168,7 +168,7 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.pdl} {
 // CHECK-NEXT: "griddepcontrol.launch_dependents;"
 // CHECK-NOT: inline_asm
 // CHECK: llvm.return
-// Every grid waits, so that the one behind, which waits for it alone, waits for all.
+// Every grid waits, so that the next one, which waits only for it, waits for all.
 // CHECK-LABEL: llvm.func @kiln_pdl_nothing(
 // CHECK: "griddepcontrol.launch_dependents;"
 // CHECK: "griddepcontrol.wait;"

@@ -17,7 +17,7 @@ func.func @add(%x: !tile.ptr<f32>, %n: i32) attributes {tile.kernel} {
   return
 }
 
-// 16-bit floats exchange integers until nobody was in between.
+// 16-bit floats exchange integers until no other write intervenes.
 // CHECK-LABEL: func.func @kiln_narrow
 // CHECK:         llvm.load %[[P:.*]] atomic monotonic
 // CHECK:         scf.while

@@ -22,7 +22,7 @@ func.func @extern(%p: !tile.ptr<f32>) attributes {tile.kernel} {
 
 // -----
 
-// All that this target has not is told at once, before anything is emitted.
+// Everything that this target lacks is reported at once, before anything is emitted.
 func.func @both(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %x: f32) attributes {tile.kernel} {
   // expected-error @+1 {{got '__nv_nothingf'}}
   %y = tile.extern_call "__nv_nothingf" from "libdevice" (%x) {isPure} : (f32) -> f32

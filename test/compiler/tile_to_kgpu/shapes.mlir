@@ -1,7 +1,7 @@
 // Shapes that follow from one another.
 // RUN: kiln-opt %s --split-input-file --kiln-assign-layouts --kiln-verify-layouts | FileCheck %s
 
-// Two halves behind each other: a register digit of their own.
+// Two consecutive halves: a separate register digit.
 // CHECK-DAG: #[[H:.*]] = #layout.map<blocked [256] vector 2 warps 4>
 // CHECK-DAG: #[[W:.*]] = #layout.map<blocked [512] vector 2 warps 4>
 // CHECK-LABEL: @cats

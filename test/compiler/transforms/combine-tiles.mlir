@@ -90,7 +90,7 @@ func.func @nested_selects(%a: tensor<16xi1>, %b: tensor<16xi1>, %x: tensor<16xf3
   return %q, %r : tensor<16xf32>, tensor<16xf32>
 }
 
-// Selects of one condition are MLIR's: canonicalization behind this pass makes one of them.
+// Selects of one condition are MLIR's: canonicalization after this pass merges them.
 // MLIR-LABEL: func @one_condition
 // MLIR-SAME: (%[[A:.*]]: tensor<16xi1>, %[[X:.*]]: tensor<16xf32>, %{{.*}}: tensor<16xf32>, %[[Z:.*]]: tensor<16xf32>)
 // MLIR-NEXT: %[[P:.*]] = arith.select %[[A]], %[[X]], %[[Z]]

@@ -297,7 +297,7 @@ module attributes {kgpu.num_warps = 16 : i32} {
 
 #row = #layout.map<blocked [3072] vector 4 warps 4>
 
-// What the write in between may reach is read behind it.
+// What the write in between may reach is read after it.
 // CHECK-LABEL: func.func public @may_be_written(
 // CHECK: reduce(
 // CHECK: tile.load

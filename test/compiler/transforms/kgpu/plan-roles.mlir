@@ -3,7 +3,8 @@
 // RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-plan-shared-memory | FileCheck %s
 
 // 1024 bytes a slot and 16 of barriers: 2 * 1024 + 32, from a multiple of 1024 on. The first and the second exchange of
-// one role take turns where a barrier lies between anyway, as elsewhere; the other role may be anywhere meanwhile.
+// one role take turns where there is a barrier between them anyway, as elsewhere; the other role may be anywhere
+// meanwhile.
 // CHECK-LABEL: @roles
 // CHECK-SAME: kgpu.shared_bytes = 3616 : i64
 // CHECK: kgpu.channel bytes fillers 1 readers 4 {offset = 0 : i64}

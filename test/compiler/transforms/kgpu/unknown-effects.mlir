@@ -1,4 +1,4 @@
-// What nobody declares, and regions nobody knows, are refused by whoever goes by effects.
+// Undeclared effects and unknown regions are refused by everything that relies on effects.
 // RUN: kiln-opt %s --split-input-file --kiln-insert-barriers -verify-diagnostics
 // RUN: kiln-opt %s --split-input-file --kiln-verify-barriers -verify-diagnostics
 // RUN: kiln-opt %s --split-input-file --kiln-plan-shared-memory -verify-diagnostics

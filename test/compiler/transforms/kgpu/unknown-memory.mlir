@@ -1,4 +1,4 @@
-// Memory that nobody knows the place of is refused by every analysis that asks for it.
+// Memory of unknown origin is refused by every analysis that needs its origin.
 // RUN: kiln-opt %s --split-input-file --kiln-insert-barriers -verify-diagnostics
 // RUN: kiln-opt %s --split-input-file --kiln-verify-barriers -verify-diagnostics
 // RUN: kiln-opt %s --split-input-file --kiln-plan-shared-memory -verify-diagnostics

@@ -18,7 +18,7 @@ func.func @removed_in_role() {
 
 // -----
 
-// A role's own barrier is of no thread outside: not of those that wrote before, nor of those that read behind.
+// A role's own barrier includes no thread outside it: neither those that wrote before nor those that read after.
 #t = #layout.map<blocked [128] vector 1 warps 4>
 #m = #layout.map<row_major [128]>
 func.func @barrier_of_a_role_alone(%x: tensor<128xf32, #t>) -> tensor<128xf32, #t> {
@@ -568,7 +568,7 @@ func.func @fenced_too_late(%pc: !tile.ptr<f16> {tile.disjoint}, %m: i64, %s: i64
 
 // -----
 
-// One thread of each group has waited; those of its group need a barrier behind.
+// One thread of each group has waited; the others of its group need a barrier after that.
 #rows = #layout.map<swizzled [128, 64] element 2 bytes 128>
 #acc = #layout.map<wgmma_acc [128, 64] groups 2>
 func.func @only_one_waited(%pc: !tile.ptr<f16> {tile.disjoint}, %m: i64, %s: i64, %i: i32) {

@@ -588,7 +588,7 @@ func.func @no_turn() {
 
 // -----
 
-// Both read the same slot, and nobody the other.
+// Both read the same slot, and nothing reads the other.
 !m = !kgpu.mem<32xf32, #layout.map<row_major [32]>>
 !ring = !kgpu.channel<2 x (!m)>
 func.func @same_slot() {

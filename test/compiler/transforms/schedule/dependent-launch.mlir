@@ -28,7 +28,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.pdl} {
 // CHECK-NOT: kgpu.prefetch
 
 // PTX-LABEL: llvm.func @kiln_product
-// The launch behind may begin at once: this one's blocks leave no room anyway.
+// The next launch may begin at once: this one's blocks leave no room anyway.
 // PTX: griddepcontrol.launch_dependents
 // PTX-NOT: griddepcontrol.wait
 // PTX: cp.async.bulk.prefetch.tensor.2d.L2.global.tile
@@ -38,7 +38,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.pdl} {
 // PTX-NOT: cp.async.bulk.tensor.2d.global
 // PTX: griddepcontrol.wait
 // PTX: cp.async.bulk.tensor.2d.global.shared::cta
-// Warps that do nothing too: the launch behind waits for this one alone.
+// Warps that do nothing wait too: the next launch waits only for this one.
 // PTX: griddepcontrol.wait
 // PTX-NEXT: llvm.return
   func.func @product(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %m: i32 {tile.divisibility = 16 : i64}, %n: i32 {tile.divisibility = 16 : i64}, %k: i32 {tile.divisibility = 16 : i64}) attributes {tile.kernel} {
