@@ -586,6 +586,13 @@ def decode_attention(
         raise ArgumentError("uneven", "expected no window (because it makes lengths even), got one")
     pages = None
     if block_table is not None:
+        for name, cache in (("k", k), ("v", v)):
+            if (page_size - 1) * abs(strides(cache)[1]) >= 1 << 31:
+                raise ArgumentError(
+                    name,
+                    "expected pages whose tokens are fewer than 2^31 elements apart (because places in a page are "
+                    f"counted in 32 bits), got {page_size} tokens with a stride of {strides(cache)[1]} elements",
+                )
         count = None if machine.gpu else k.shape[0]
         pages = Pages(block_table, *strides(block_table), page_size, page_size % plan.tokens == 0, count)
     tiles = batch * k_heads * plan.blocks

@@ -400,9 +400,9 @@ def attention(
     the distance of query and key is subtracted. ``sinks`` are logits, one per head, of an extra key without a value.
 
     Log-sum-exp is float32 of shape (batch, heads, tokens) and includes the sink. A query that sees no key gives zeros
-    and -inf. Scores and sums are float32 (everything is float64 for float64 arrays); weights are rounded to V's type
-    before the second product, as tensor cores require; results are rounded once. ``plan`` replaces the one chosen from
-    the shape.
+    and -inf. Scores and sums are float32 (float64 for float64 arrays, except scale, softcap and slopes); weights are
+    rounded to V's type before the second product, as tensor cores require; results are rounded once. ``plan`` replaces
+    the one chosen from the shape.
 
     torch differentiates it by q, k, v, bias and sinks (`attention_backward`). ``deterministic``: two runs give the same
     bits of gradients; without it they may be faster.
