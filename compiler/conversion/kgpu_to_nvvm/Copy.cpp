@@ -58,8 +58,8 @@ static FailureOr<CtaBoxes> boxesOf(Operation *op, Value map, kgpu::MemType memor
   // If boxes have fewer rows than they could: first all boxes of the same rows of the array, then the next rows.
   auto order = [&] {
     if (inRuns)
-      llvm::stable_sort(boxes.mine, [&](unsigned a, unsigned b) {
-        return boxes.plan.starts[a].front() < boxes.plan.starts[b].front();
+      llvm::sort(boxes.mine, [&](unsigned a, unsigned b) {
+        return std::pair(boxes.plan.starts[a].front(), a) < std::pair(boxes.plan.starts[b].front(), b);
       });
     return boxes;
   };

@@ -222,16 +222,17 @@ bool Finder::takeMask(Value mask) {
   std::optional<SmallVector<Polynomial>> conditions = polynomials.conditionsOf(mask, why);
   if (!conditions)
     return false;
+  auto isLower = [&](const Polynomial &condition) {
+    return llvm::any_of(condition, [&](const auto &entry) {
+      return entry.first.size() == 1 && entry.second == -1 && polynomials[entry.first.front()].alongDim();
+    });
+  };
   // Upper bounds first, since they determine where the box begins.
-  llvm::stable_sort(*conditions, [&](const Polynomial &a, const Polynomial &b) {
-    auto isLower = [&](const Polynomial &condition) {
-      return llvm::any_of(condition, [&](const auto &entry) {
-        return entry.first.size() == 1 && entry.second == -1 && polynomials[entry.first.front()].alongDim();
-      });
-    };
-    return isLower(a) < isLower(b);
-  });
-  return llvm::all_of(*conditions, [&](const Polynomial &condition) { return takeCondition(condition); });
+  for (bool lower : {false, true})
+    for (const Polynomial &condition : *conditions)
+      if (isLower(condition) == lower && !takeCondition(condition))
+        return false;
+  return true;
 }
 
 /// A term of the addresses that moves the whole box along a dimension of its own: the matrices of a batch.
@@ -343,10 +344,10 @@ std::optional<Box> Finder::find(Value pointers, Value mask) {
   if (!address || !takeBase(*address) || !takeStrides(*address) || !takeMask(mask) || !placeRest())
     return std::nullopt;
   // Outermost first, the contiguous one last.
-  llvm::stable_sort(box.dims, [](const BoxDim &a, const BoxDim &b) {
-    auto place = [](const BoxDim &dim) { return !dim.dim ? 0 : asConstant(dim.stride) == 1 ? 2 : 1; };
-    return place(a) < place(b);
-  });
+  auto place = [](const BoxDim &dim) { return !dim.dim ? 0 : asConstant(dim.stride) == 1 ? 2 : 1; };
+  auto dims = std::exchange(box.dims, {});
+  for (int wanted : {0, 1, 2})
+    llvm::copy_if(dims, std::back_inserter(box.dims), [&](const BoxDim &dim) { return place(dim) == wanted; });
   if (!fitsCopyEngine())
     return std::nullopt;
   return box;
