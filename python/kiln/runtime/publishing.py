@@ -61,6 +61,7 @@ def _run() -> None:
                 _writer = None
                 return
             key, job = _jobs.popleft()
+            _lock.notify_all()  # there is room
         try:
             job()
         finally:

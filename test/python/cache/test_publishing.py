@@ -87,47 +87,62 @@ def test_who_reads_an_entry_waits_for_it(store, monkeypatch):
     assert compiles == [False, True], "compiled once"
 
 
-def test_few_entries_wait(monkeypatch):
+@pytest.fixture
+def held():
+    """An event that jobs wait for; whatever a test finds, they go on after it."""
+    publishing.flush()
+    go = threading.Event()
+    yield go
+    go.set()
+    publishing.flush()
+
+
+def test_few_entries_wait(monkeypatch, held):
     """Each holds its bytes: while the store is cleaned up, or on a slow disk, compiles wait."""
     monkeypatch.setattr(publishing, "MOST", 3)
-    go, done = threading.Event(), []
+    written, done = [], []
 
     def job(number):
-        assert go.wait(60)
+        held.wait(60)
         done.append(number)
 
     def fill():
         for i in range(9):
             publishing.write(f"few {i}", lambda i=i: job(i))
+            written.append(i)
 
     thread = threading.Thread(target=fill)
     thread.start()
-    thread.join(0.3)
-    assert thread.is_alive() and len(publishing._jobs) == 3
-    go.set()
+    until = time.monotonic() + 60
+    while len(written) < 4 and time.monotonic() < until:
+        time.sleep(0.01)
+    thread.join(0.2)
+    assert len(written) == 4, "one that is being written, and three that wait"
+    held.set()
     thread.join(60)
     publishing.flush()
     assert done == list(range(9)), "none is lost"
 
 
-def test_a_disk_that_hangs_is_waited_for_once(monkeypatch):
+def test_a_disk_that_hangs_is_waited_for_once(monkeypatch, held):
     monkeypatch.setattr(publishing, "MOST", 2)
-    monkeypatch.setattr(publishing, "PATIENCE", 0.3)
-    began, go, done = threading.Event(), threading.Event(), []
+    began, done, waits = threading.Event(), [], []
 
     def hang():
         began.set()
-        assert go.wait(60)
+        held.wait(60)
 
+    wait_for = publishing._lock.wait_for
+    monkeypatch.setattr(publishing._lock, "wait_for", lambda ready, timeout: waits.append(timeout) or ready())
     publishing.write("hangs", hang)
     assert began.wait(60)
-    start = time.monotonic()
     for i in range(20):
         publishing.write(f"behind {i}", lambda i=i: done.append(i))
-    assert 0.3 <= time.monotonic() - start < 3
+    assert waits == [publishing.PATIENCE]
     publishing.wait_for("behind 19")  # which is not coming
-    go.set()
-    monkeypatch.undo()
+    assert len(waits) == 1
+    monkeypatch.setattr(publishing._lock, "wait_for", wait_for)
+    held.set()
     publishing.flush()
     publishing.write("after", lambda: done.append("after"))
     publishing.flush()
