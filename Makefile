@@ -9,10 +9,10 @@ VENV ?= .venv
 SETUP ?= 1
 JOBS ?= $(shell nproc)
 WHEEL_PYTHONS ?= python3.11 python3.12
-FUZZ ?= 1500
+FUZZ ?= 500
 # make check-fuzz: damaged .mlir files, and specialisations of one kernel
-MUTANTS ?= 1500
-SPECIALIZATIONS ?= 400
+MUTANTS ?= 500
+SPECIALIZATIONS ?= 150
 # and instructions of the emulator that are dropped, which its tests must find
 INSTRUCTIONS ?= 16
 # make test-gpu: which parts (all if empty), how many random programs, the Python that has torch
