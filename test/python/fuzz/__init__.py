@@ -6,5 +6,5 @@ elementwise.py, shapes.py, combining.py, memory.py, control.py  the operations: 
 generate.py    drawing a program                                check.py      running one under Kiln, comparing
 reduce.py      making a failing program small                   run.py        the command; test_fuzz.py the test
 
-The meaning of operations is written down here from the language's description, not taken from Kiln's code.
+The meaning of each operation follows the language's description; no code is shared with Kiln.
 """

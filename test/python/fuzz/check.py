@@ -1,4 +1,4 @@
-"""Running a program under Kiln and comparing every buffer with what the evaluation says."""
+"""Runs a program under Kiln and compares every buffer with what the evaluation gives."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import numpy as np
 from .evaluate import Expected, evaluate
 from .program import Program, render, walk
 
-CHECKED_SHARE = 0.12  # of the programs, run under the checks of memory and of the IR as well
+CHECKED_SHARE = 0.12  # the share of programs that also run under the memory checks and the IR verifier
 
 
 @dataclass
 class Failure:
-    """What went wrong: `way` is mismatch, error (an exception) or check; reducing must keep it. No faults are a program
-    that is "refused", which needs more of something than the machine has, and one that is "left out" because it would
-    take too long to compile: callers count them."""
+    """What went wrong. `way` is mismatch, error (an exception) or check; reducing must preserve it. Two ways are no
+    faults, and callers count them: a program is "refused" if it needs more of some resource than the machine has, and
+    "left out" if compiling it would take too long."""
 
     way: str
     message: str
@@ -35,14 +35,14 @@ class Failure:
 
 
 def _gist(message: str) -> str:
-    """The message without what changes when the program shrinks: names, numbers, places, types."""
+    """The message without what changes as the program shrinks: names, numbers, positions, types."""
     if message.startswith("buffer"):
         return "buffer"
     return re.sub(r"[\d<>x\[\](),']+", "#", message.split("\n")[0])[:60]
 
 
 def launch_options(name: str, target: str) -> dict[str, Any]:
-    """The options of a program's launch on a GPU: of four warps mostly, some with clusters where there are any."""
+    """The launch options of a program on a GPU: mostly four warps, sometimes a cluster where the GPU has clusters."""
     from kiln import _kiln
 
     draw = random.Random(name)
@@ -52,13 +52,15 @@ def launch_options(name: str, target: str) -> dict[str, Any]:
     return options
 
 
-# The share of programs that a GPU runs, by the elements of their largest tile a thread: ptxas takes a second for those
-# beyond the first bound, many seconds beyond the second and minutes beyond the third, where it looks like a hang.
+# The share of programs that run on a GPU, by the elements per thread of their largest tile. ptxas takes a second for
+# those beyond the first bound, many seconds beyond the second, and minutes beyond the third, where it looks like a
+# hang.
 COSTLY = ((128, 1.0), (256, 0.1), (512, 1 / 30), (float("inf"), 0.0))
 
 
 def elements_per_thread(program: Program, options: dict[str, Any]) -> int:
-    """Of the largest tile, roughly: powers of two are spread over the threads, each of which has the odd rest whole."""
+    """Roughly the elements per thread of the largest tile: powers of two are spread over the threads; every thread
+    holds the odd remainder whole."""
     threads, largest = 32 * options["num_warps"] * options.get("cluster", 1), 0
     for _, node in walk(program.body):
         for var in node.results:
@@ -101,7 +103,7 @@ def kernel_of(text: str) -> Any:
 
 
 def launch(program: Program, text: str, **options: Any) -> tuple[dict[str, np.ndarray], Any]:
-    """Memory after a launch, and the compiled kernel."""
+    """The memory after a launch, and the compiled kernel."""
     arrays = {b.name: b.data.copy() for b in program.buffers}
     arguments = [*arrays.values(), *program.scalars.values()]
     kernel = kernel_of(text)
@@ -128,8 +130,8 @@ def compare(program: Program, expected: Expected, found: dict[str, np.ndarray]) 
 
 
 def compile_only(program: Program) -> Failure | None:
-    """None if the program compiles for KILN_TARGET, a GPU that need not be there. With KILN_PTXAS=none it ends at PTX,
-    which takes no program long."""
+    """None if the program compiles for KILN_TARGET, which may name a GPU that is not present. With KILN_PTXAS=none
+    compiling ends at PTX, which is quick for every program."""
     import kiln.language as kl
     from kiln import errors, knobs
     from kiln.runtime import placement
@@ -149,9 +151,10 @@ def compile_only(program: Program) -> Failure | None:
 
 
 def check(program: Program, seen: set[str] | None = None, checks: bool | None = None) -> Failure | None:
-    """None if Kiln agrees. `checks`: also under KILN_CHECK and with the IR verified; by dice if None.
+    """None if Kiln agrees. `checks`: whether to run also under KILN_CHECK and with the IR verified; None draws at
+    random.
 
-    A GPU has no KILN_CHECK; there the IR is verified, and options are drawn from the program's name.
+    KILN_CHECK does not exist on a GPU; there the IR is verified, and launch options are drawn from the program's name.
     `seen` collects the tile ops of the program as the front end emits it.
     """
     from kiln import errors, knobs

@@ -1,4 +1,4 @@
-"""Operations across elements: reductions, scans, sorting, gathering, counting, products of matrices."""
+"""Operations across elements: reductions, scans, sorting, gathering, counting, matrix products."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ from .shapes import is_legal_side
 
 
 def any_order(x: Array, axis: int, kind: Kind) -> Array:
-    """Where sums of these floats are exact in every order: all are multiples of one unit that the total fits above."""
+    """Where sums of these floats are exact in every order: all terms are multiples of one unit, and the total fits
+    above it."""
     x = np.moveaxis(x.astype(np.float64), axis, -1)
     with np.errstate(all="ignore"):
         mantissa, exponent = np.frexp(np.where(np.isfinite(x), x, 0))
@@ -77,14 +78,14 @@ def kept(value: Value, node: Node, rank: int) -> Value:
 
 
 def widened_extremum(v: Value) -> Value:
-    """Minima and maxima of narrow types come as fp32 or int32."""
+    """Minima and maxima; those of narrow types are returned as fp32 or int32."""
     if v.kind.bits < 32:
         return convert(v, F32 if v.kind.is_float else INT32)
     return v
 
 
 def ordered(v: Value, axis: int, which: str) -> tuple[Array, Array]:
-    """Positions of the extrema, and whether there are ties."""
+    """The positions of the extrema, and whether there are ties."""
     data = v.exact()
     plain = data.astype(np.float64) if v.kind.is_narrow else data
     if v.kind.is_float and np.any(np.isnan(plain)):
@@ -166,7 +167,7 @@ def scan_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
     return [result]
 
 
-# Functions of the user over tuples of elements: name: (text, how many operands, function, commutative).
+# User functions over tuples of elements: name: (text, number of operands, function, commutative).
 def _affine(a: list[Array], b: list[Array], kind: Kind) -> list[Array]:
     def times(x: Array, y: Array) -> Array:
         return integer_arithmetic("*", x, y, kind)
@@ -228,7 +229,7 @@ def sort_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
     data = np.sort(plain, -1)
     if node.attrs["falling"]:
         data = np.flip(data, -1)
-    # Sorting brings no two rows further apart than their worst element.
+    # Sorting moves no element of a row further than the largest error in that row.
     err = None if v.err is None else np.broadcast_to(v.err.max(-1, keepdims=True), v.shape)
     if node.attrs["count"]:
         data = data[..., : node.attrs["count"]]
@@ -265,7 +266,7 @@ def softmax_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
         raise Undefined("finite fp32 and fp64")
     x = v.data.astype(np.longdouble)
     with np.errstate(all="ignore"):
-        # The difference to the greatest is rounded, which exp turns into a relative error.
+        # Subtracting the maximum rounds, and exp turns that absolute error into a relative one.
         lower = x - x.max(axis, keepdims=True)
         y = np.exp(lower)
         y = y / y.sum(axis, keepdims=True)
@@ -274,20 +275,20 @@ def softmax_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
     return [inexact(v.kind, y, error, 4)]
 
 
-# What is left of the product of two inputs of f32, relative to it: tf32 cuts off behind 10 bits, bf16 behind 7.
+# The relative error of the product of two f32 inputs: tf32 truncates after 10 bits, bf16 after 7.
 PRECISIONS = {"tf32": 2.0**-9, "tf32x3": 2.0**-19, "bf16x3": 2.0**-13, "bf16x6": 2.0**-19}
 
 
 def is_cut_off(depth: int, kind: Kind, limit: int | None) -> bool:
-    """A tensor core may sum fp8 by itself."""
+    """Whether a tensor core may accumulate fp8 with its own limited precision."""
     return bool(ON_GPU and kind.is_fp8 and (limit is None or limit >= depth))
 
 
 def dot_error(depth: int, kind: Kind, result: Kind, precision: str | None, limit: int | None) -> float:
-    """How far a product of matrices may be off, relative to the sum of its products' sizes.
+    """The largest error of a matrix product, relative to the sum of the magnitudes of its terms.
 
     Sums of f16 are taken in f32 and rounded at the end; a tensor core rounds after every 16 products or more. Where it
-    sums fp8 by itself it cuts off each of 32 products and the sum so far behind 13 bits of the largest.
+    accumulates fp8 itself, it truncates each of 32 products and the running sum 13 bits below the largest.
     """
     inner = F32 if result == F16 else result
     error = (depth + 2) * 2.0**-inner.precision
@@ -467,7 +468,7 @@ DOT_SIDES = (1, 2, 3, 5, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112)
 
 
 def load_turned(g: Any, kind: Kind, shape: tuple[int, ...]) -> Any:
-    """A factor that memory holds in this order of dimensions or in another."""
+    """An operand stored in this order of dimensions or in another."""
     if g.chance(0.5):
         return g.load(kind, shape)
     order = list(range(len(shape)))
@@ -503,7 +504,8 @@ def make_dot(g: Any) -> None:
         except Undefined:
             args.append(g.load(result, shape))
     attrs: dict[str, Any] = {"result": result}
-    # The default is exact but for fp8; of other inputs nothing is lost, whatever is asked.
+    # The default precision is exact except for fp8; inputs other than f32 lose nothing, whatever precision is asked
+    # for.
     if g.chance(0.4):
         attrs["precision"] = g.draw.choice(list(PRECISIONS))
     if a.kind.is_fp8 and g.chance(0.2):

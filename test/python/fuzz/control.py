@@ -1,7 +1,7 @@
 """Structured operations: loops with carried values and exits, branches, functions with an early return.
 
-A block's variables are used inside it only. Carried values and results of branches are one Python name each, which
-`Renderer.share` gives to all variables that stand for it.
+A block's variables are used only inside it. Each carried value or branch result is one Python name, which
+`Renderer.share` gives to all variables that represent it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def loop_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
 
 
 def loop_header(node: Node, renderer: Renderer, index: str) -> tuple[list[str], list[str], list[str]]:
-    """Lines before the loop, its head, and lines at the end of the body."""
+    """Lines before the loop, its header, and lines at the end of the body."""
     attrs = node.attrs
     start, stop, step = (str(attrs[w]) for w in ("start", "stop", "step"))
     bounds = stop if (start, step) == ("0", "1") else f"{start}, {stop}" if step == "1" else f"{start}, {stop}, {step}"
@@ -64,7 +64,7 @@ def loop_header(node: Node, renderer: Renderer, index: str) -> tuple[list[str], 
             test = f"kl.condition({test})" if attrs["hinted"] else test
             return [f"{index} = {start}"], [f"while {test}:"], [f"{index} += {step}"]
         case "static":
-            # The index of a written-out loop is a plain number, which promotes differently: made an int32 first.
+            # The index of a static_range loop is a plain number, which promotes differently; cast it to int32 first.
             number = renderer.fresh("n")
             head = f"for {number} in kl.static_range({bounds}):"
             return [], [head, f"    {index} = kl.cast({number}, kl.int32)"], []
@@ -120,7 +120,7 @@ def branch_lines(node: Node, renderer: Renderer) -> list[str]:
     names = [renderer.fresh("c") for _ in node.results]
     lines: list[str] = []
     then, other = node.blocks
-    if node.attrs["bare"] and not other.nodes:  # values as they were before stand in for an else
+    if node.attrs["bare"] and not other.nodes:  # the earlier values take the place of an else
         lines += assigned(names, [renderer.name(v) for v in other.results], False)
     lines.append(f"if {condition}:")
     lines += indent(renderer.block(then) + assigned(names, [renderer.name(v) for v in then.results], True) or ["pass"])
@@ -182,7 +182,7 @@ def call_lines(node: Node, renderer: Renderer) -> list[str]:
 
 
 def same_type(g: Any, var: Var, recent: list[Var]) -> Var:
-    """A variable of that type: one made in the body if there is one, another, or one made for the purpose."""
+    """A variable of that type: preferably one defined in the body, else another visible one, else a new one."""
     made = [v for v in recent if v.like(var) and v is not var]
     if made and g.chance(0.85):
         return g.draw.choice(made[-3:])
@@ -196,7 +196,7 @@ def same_type(g: Any, var: Var, recent: list[Var]) -> Var:
 
 
 def condition_for(g: Any, recent: list[Var]) -> Var:
-    """A scalar bool, preferably one that depends on what the body made."""
+    """A scalar bool, preferably one that depends on what the body computed."""
     scalars = [v for v in g.visible() if not v.shape]
     made = [v for v in recent if not v.shape]
     var = g.draw.choice(made) if made and g.chance(0.6) else g.draw.choice(scalars) if scalars else None
@@ -232,7 +232,7 @@ def make_loop(g: Any) -> None:
             for var, init in zip(block.params[1:], inits, strict=True):
                 frame[var] = frame[init]
         if g.chance(0.3) and form != "static":
-            # The early values are yielded by what stands before the exit.
+            # The early values come from what stands before the exit.
             g.fill(g.draw.randrange(1, 4))
             attrs["early"] = early = g.draw.randrange(len(inits) + 1)
             recent = list(g.scopes[-1])

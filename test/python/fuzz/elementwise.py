@@ -1,4 +1,4 @@
-"""Operations on each element: operators, functions, conversions, choice; functions of the user and assembly."""
+"""Elementwise operations: operators, functions, conversions, selection, user functions, inline assembly."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SHIFTS = ("<<", ">>")
 
 
 def integer_arithmetic(symbol: str, x: Array, y: Array, kind: Kind) -> Array:
-    """`+ - *` that wrap, `// %` that truncate, as in C."""
+    """`+ - *` that wrap; `// %` that truncate, as in C."""
     if kind == INT1:
         x, y = x.astype(np.uint8), y.astype(np.uint8)
         return (integer_arithmetic(symbol, x, y, UNSIGNED[0]) & 1).astype(bool)
@@ -67,7 +67,7 @@ def shift(symbol: str, x: Array, y: Array, kind: Kind, signed: bool) -> Array:
 
 
 def float_arithmetic(symbol: str, a: Value, b: Value, kind: Kind, fused: bool) -> Value:
-    """One rounding in `kind`; narrow kinds by way of f32."""
+    """One rounding in `kind`; narrow kinds go through f32."""
     x, y = np.broadcast_arrays(wide(a.data), wide(b.data))
     if symbol in ("/", "%") and np.any(y == 0):
         raise Undefined("the sign of zero decides")
@@ -90,12 +90,12 @@ def float_arithmetic(symbol: str, a: Value, b: Value, kind: Kind, fused: bool) -
     return inexact(kind, result, error)
 
 
-# There `/` and kl.sqrt of fp32 are instructions that are right within 2 ulp.
+# On a GPU, `/` and kl.sqrt of fp32 are instructions accurate to 2 ulp.
 ON_GPU = placement.names_gpu(knobs.target)
 
 
 def approximate_quotient(result: Array, a: Value, b: Value) -> Value:
-    """A quotient within 3 ulp; NaN and infinity of exact operands are promised."""
+    """A quotient within 3 ulp; with exact operands, NaN and infinity are exact."""
     x, y, ea, eb = np.broadcast_arrays(
         *(np.abs(wide(v).astype(np.float64)) for v in (a.data, b.data, a.error, b.error))
     )
@@ -107,7 +107,8 @@ def approximate_quotient(result: Array, a: Value, b: Value) -> Value:
 
 
 def operate(symbol: str, a: Value, b: Value, kind: Kind, left: Kind, fused: bool = False) -> Value:
-    """A binary operator on operands already in the type they meet in; `left` is the left one's before."""
+    """A binary operator on operands already converted to their common type; `left` is the type of the left one before
+    that."""
     with np.errstate(all="ignore"):
         if symbol in COMPARISONS:
             return Value(INT1, COMPARISONS[symbol](a.exact(), b.exact()))
@@ -121,7 +122,7 @@ def operate(symbol: str, a: Value, b: Value, kind: Kind, left: Kind, fused: bool
 
 
 def met(node: Node, args: list[Value], division: bool = False) -> tuple[Value, Value, Kind]:
-    """The operands of a node (one may be a plain number) in the type they meet in."""
+    """The operands of a node (one may be a plain number), converted to their common type."""
     if "literal" not in node.attrs:
         kind = meet(args[0].kind, args[1].kind, division)
         return convert(args[0], kind), convert(args[1], kind), kind
@@ -146,8 +147,8 @@ def binary_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
 
 
 def extreme(which: str, x: Array, axis: int) -> Array:
-    """The extrema of f32 or f64 along an axis, of what is not NaN. (numpy's fmax and fmin are right for quiet NaN only:
-    beside a signalling one they give NaN, which the next step of a reduction then forgets.)"""
+    """The extrema of f32 or f64 along an axis, ignoring NaN. (numpy's fmax and fmin are right for quiet NaN only: next
+    to a signalling NaN they return NaN, which the next step of a reduction then drops.)"""
     empty = np.isnan(x)
     kept = np.where(empty, x.dtype.type(-np.inf if which == "max" else np.inf), x)
     found = kept.max(axis) if which == "max" else kept.min(axis)
@@ -155,7 +156,7 @@ def extreme(which: str, x: Array, axis: int) -> Array:
 
 
 def extremum(which: str, a: Value, b: Value, kind: Kind, every: bool = False) -> Value:
-    """Of each pair; a NaN is ignored, but with `every` is the result."""
+    """The extremum of each pair; a NaN is ignored, or with `every` it is the result."""
     function = np.maximum if which == "max" else np.minimum
     with np.errstate(all="ignore"):
         if not kind.is_float:
@@ -187,7 +188,7 @@ def unary_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
         return [Value(kind, np.abs(v.data), v.err)]
 
 
-# name: (function, text, rising or falling everywhere)
+# name: (function, text, whether it is monotonic everywhere)
 FUNCTIONS: dict[str, tuple[Any, str, bool]] = {
     "exp": (np.exp, "kl.exp", True),
     "exp2": (np.exp2, "kl.exp2", True),
@@ -228,11 +229,11 @@ def function_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
             error = np.maximum(abs(function(x + v.err) - y), abs(function(x - v.err) - y)).astype(np.float64)
         else:
             error = v.err
-        # The functions are within 2 ulp; sigmoid is a sum and a quotient on top, and gives up on denormals.
+        # The functions are accurate to 2 ulp; sigmoid adds a sum and a quotient, and denormals are not exact.
         ulps = 6.0 if name in ("sigmoid", "erf") else 3.0
         error = error + (2.0**v.kind.least if name == "sigmoid" else 0)
         result = inexact(v.kind, y, error, ulps)
-        if v.err is None:  # infinities and NaN of exact arguments are promised
+        if v.err is None:  # infinities and NaN of exact arguments are exact
             odd = ~np.isfinite(y)
             result.err = np.where(odd, 0.0, result.err)
         return [result]
@@ -272,7 +273,7 @@ def clamp_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
     (v,) = args
     if not v.kind.is_float:
         raise Undefined("clamps floats")
-    kind = meet(v.kind, F32)  # the bounds are two numbers, which are fp32 by themselves
+    kind = meet(v.kind, F32)  # the bounds are plain numbers, which are fp32 by themselves
     v = convert(v, kind)
     low, high = (Value(kind, rounded(np.float64(n), kind)) for n in node.attrs["ends"])
     every = node.attrs["every"]
@@ -281,7 +282,8 @@ def clamp_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
 
 def fma_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
     common_shape(*args)
-    # The factors meet first, then what they met in and the summand: two conversions of a factor may round twice.
+    # The factors are converted to their common type first, then that and the addend: converting a factor twice may
+    # round twice.
     kind = meet(args[0].kind, args[1].kind)
     a, b = (convert(v, kind) for v in args[:2])
     kind = meet(kind, args[2].kind)
@@ -298,7 +300,8 @@ def fma_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
             return [inexact(kind, product + z, error + ulp(product, F64))]
         if any(v.err is not None for v in (a, b, c)):
             return [inexact(kind, product + z, error)]
-        # The product is exact in f64. The sum is taken to odd there, so that the next rounding is as of the exact sum.
+        # The product is exact in f64. The sum is rounded to odd there, so that the final rounding gives the same as
+        # from the exact sum.
         total = product + z
         part = total - product
         rest = (product - (total - part)) + (z - part)
@@ -326,7 +329,7 @@ def umulhi_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
 
 
 def mapped_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
-    """What the function of MAPPED gives, of integers of one kind."""
+    """The result of the MAPPED function on integers of one kind."""
     a, b = args
     if a.kind != b.kind or not a.kind.is_integer or a.shape != b.shape:
         raise Undefined("integers of one kind")
@@ -429,7 +432,7 @@ def mapped_text(node: Node, args: list[str], renderer: Renderer) -> str:
         return f"kl.map_elementwise({name}, {args[0]}, {args[1]})"
     kind = node.args[0].kind
     letter, width = ("r", "s32") if kind.bits == 32 else ("l", "s64")
-    # Outputs are written before the last input is read: they share no register with one.
+    # Outputs are written before the last input is read, so they must not share a register with an input.
     constraints = ",".join([f"=&{letter}"] * 2 + [letter] * 2)
     return (
         f'kl.inline_asm_elementwise("mad.lo.{width} $0, $2, 2, $3; sub.{width} $1, $2, $3;", "{constraints}",'

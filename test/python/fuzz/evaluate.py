@@ -1,4 +1,4 @@
-"""Evaluating a program with numpy: values that know how wrong Kiln's may be, memory, one instance after the other."""
+"""Evaluates a program with numpy: values with the error that Kiln may make, memory, one instance after another."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 from .kinds import INT1, Array, Kind, Undefined, rounded, ulp
 from .program import Block, Program, Var
 
-LIMIT = 4096  # elements of a tile
+LIMIT = 4096  # largest number of elements of a tile
 
 
 class Value:
-    """Data of a kind. `err` is None where Kiln must give exactly this, else how far off each element may be.
+    """Data of a kind. `err` is None where Kiln must give exactly this value, else the largest error of each element.
 
-    Only the sign of zero is never promised: operations that would show it are Undefined.
+    Only the sign of zero is never specified: operations that would expose it are Undefined.
     """
 
     __slots__ = ("data", "err", "kind")
@@ -31,7 +31,7 @@ class Value:
             with np.errstate(all="ignore"):
                 size = np.abs(self.data.astype(np.float64))
                 err = np.broadcast_to(err, self.data.shape)
-                # Next to infinity and around NaN nothing is promised once there is an error.
+                # Once there is an error, any result is allowed close to overflow and for NaN.
                 self.err = np.where(size + err <= kind.largest, err, np.inf)
 
     @property
@@ -49,7 +49,7 @@ class Value:
         return self.data
 
     def moved(self, function: Any) -> Value:
-        """Elements in other places."""
+        """The value with its elements rearranged."""
         return Value(self.kind, function(self.data), None if self.err is None else function(self.err))
 
 
@@ -62,7 +62,7 @@ def common_shape(*values: Value) -> tuple[int, ...]:
 
 
 def inexact(kind: Kind, reference: Any, error: Any, ulps: float = 1.0) -> Value:
-    """A float known to `error`, and some units of the last place of roundings on the way."""
+    """A float known to within `error`, plus roundings of some ulps on the way."""
     data = rounded(reference, kind)
     with np.errstate(all="ignore"):
         size = np.abs(data.astype(np.float64))
@@ -71,7 +71,7 @@ def inexact(kind: Kind, reference: Any, error: Any, ulps: float = 1.0) -> Value:
 
 
 def convert(v: Value, kind: Kind) -> Value:
-    """The value as another kind, by the rules of `kl.cast`."""
+    """The value converted to another kind, by the rules of `kl.cast`."""
     if kind == v.kind:
         return v
     if kind == INT1:
@@ -93,7 +93,8 @@ def convert(v: Value, kind: Kind) -> Value:
 
 
 class Frame:
-    """One instance while it runs: its place in the grid, what variables hold, and the memory all instances share."""
+    """One running instance: its position in the grid, the values of variables, and the memory that all instances
+    share."""
 
     def __init__(self, program: Program, memory: dict[str, Array], place: tuple[int, int]):
         self.program, self.memory, self.place = program, memory, place
@@ -127,7 +128,7 @@ def places(grid: tuple[int, int]) -> list[tuple[int, int]]:
 
 @dataclass
 class Expected:
-    """Memory after the launch, and how far each element may be off (None: not at all)."""
+    """Memory after the launch, and the largest error of each element (None: exact)."""
 
     memory: dict[str, Array]
     errors: dict[str, Array]

@@ -1,4 +1,4 @@
-"""Drawing a program. Each node is evaluated as it is drawn: what has no defined value is thrown away again."""
+"""Draws a program. Each node is evaluated as it is drawn; nodes without a defined value are discarded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SMALL = [s for s in SIDES if s <= 64]
 
 
 class Generator:
-    """The program so far, what each instance has computed, and dice."""
+    """The program so far, what each instance has computed, and the random generator."""
 
     def __init__(self, seed: str):
         self.draw = random.Random(seed)
@@ -33,7 +33,7 @@ class Generator:
         memory: dict[str, Any] = {}
         self.frames = [Frame(self.program, memory, place) for place in places(grid)]
         self.scopes: list[list[Var]] = [[]]
-        self.hidden: list[int] = [0]  # how many outer scopes the innermost function does not see
+        self.hidden: list[int] = [0]  # number of outer scopes that the innermost function does not see
         self.blocks = [self.program.body]
         self.depth = 0
         self.nodes = 0
@@ -59,7 +59,7 @@ class Generator:
                 return shape
 
     def shape(self, rank: int | None = None) -> tuple[int, ...]:
-        """One of the program's own shapes, or something made of their sides, or new."""
+        """One of the program's own shapes, one made of their sides, or a new one."""
         known = [s for s in self.shapes if rank is None or len(s) == rank]
         if known and self.chance(0.7):
             return self.draw.choice(known)
@@ -73,7 +73,8 @@ class Generator:
     # -- parameters ---------------------------------------------------------------------------------------------------
 
     def scalar(self) -> tuple[str, Kind]:
-        """A parameter to compute with. Not 1, which becomes a constexpr and then promotes as a plain number."""
+        """A scalar parameter to compute with. Never 1, which becomes a constexpr and then promotes like a plain
+        number."""
         value: Any = self.draw.choice([0, 2, 3, 7, 16, 48, -5, 1 << 40, 0.5, -2.25, 3.0, True, False])
         name = f"n{len(self.program.scalars)}"
         self.program.scalars[name] = value
@@ -82,7 +83,7 @@ class Generator:
         return name, F32 if isinstance(value, float) else INT32 if abs(value) < 1 << 31 else INT64
 
     def number(self, value: int) -> str:
-        """A parameter that holds a count."""
+        """A scalar parameter that holds a count."""
         name = f"n{len(self.program.scalars)}"
         self.program.scalars[name] = value
         return name
@@ -98,14 +99,14 @@ class Generator:
         return [v for scope in self.scopes[self.hidden[-1] :] for v in scope]
 
     def pick(self, wanted: Callable[[Var], Any] | None = None) -> Var:
-        """A variable, recent ones rather."""
+        """A variable; recent ones are more likely."""
         found = [v for v in self.visible() if wanted is None or wanted(v)]
         if not found:
             raise Undefined("no such variable")
         return found[int(len(found) * max(self.draw.random(), self.draw.random()))]
 
     def partner(self, a: Var, wanted: Callable[[Var], Any] | None = None) -> Var:
-        """A variable whose shape broadcasts with that of `a`, loaded if need be."""
+        """A variable whose shape broadcasts with that of `a`, loaded if there is none."""
 
         def together(v: Var) -> bool:
             try:
@@ -132,7 +133,8 @@ class Generator:
     # -- nodes --------------------------------------------------------------------------------------------------------
 
     def emit(self, op: str, args: list[Var], attrs: dict[str, Any], blocks: list[Block] | None = None) -> list[Var]:
-        """Evaluates a node in every instance and appends it. Raises Undefined, and leaves no trace, if that fails."""
+        """Evaluates a node in every instance and appends it. If that fails, raises Undefined and leaves everything as
+        it was."""
         node = Node(op, list(args), attrs, [], blocks or [])
         effects = op in EFFECTS or any(n.op in EFFECTS for b in node.blocks for _, n in walk(b))
         with self.restored() if effects else contextlib.nullcontext() as keep:
@@ -153,7 +155,7 @@ class Generator:
 
     @contextlib.contextmanager
     def restored(self) -> Iterator[Callable[[], None]]:
-        """Puts memory back at the end, unless told to keep it."""
+        """Restores memory at the end, unless told to keep it."""
         memory = self.frames[0].memory
         saved = {name: data.copy() for name, data in memory.items()}
         kept = []
@@ -166,7 +168,7 @@ class Generator:
 
     @contextlib.contextmanager
     def inside(self, block: Block, alone: bool = False) -> Iterator[None]:
-        """Draws into a block. Its effects on memory are undone: they happen when its node is evaluated."""
+        """Draws into a block. Its effects on memory are undone here; they happen when its node is evaluated."""
         self.scopes.append(list(block.params))
         self.hidden.append(len(self.scopes) - 1 if alone else self.hidden[-1])
         self.blocks.append(block)
@@ -181,7 +183,7 @@ class Generator:
             self.depth -= 1
 
     def fill(self, count: int) -> None:
-        """Draws ``count`` operations into the current block."""
+        """Draws `count` operations into the current block."""
         for _ in range(count):
             for _ in range(12):
                 operation = self.draw.choices(MAKERS, [o.weight for o in MAKERS])[0]
@@ -192,7 +194,7 @@ class Generator:
                     operation.make(self)
                     break
                 except Undefined:
-                    # What was drawn as an operand before it failed stays: it may be of use.
+                    # Operands drawn before the failure stay: later operations may use them.
                     assert len(self.blocks[-1].nodes) >= place
 
 
@@ -223,7 +225,7 @@ def needed(program: Program) -> None:
 
 
 def generate(seed: str) -> Program:
-    """The program of a seed: the same in every run. Raises Undefined for the few seeds that give none."""
+    """The program of a seed, the same in every run. Raises Undefined for the few seeds that give none."""
     g = Generator(seed)
     for _ in range(g.draw.randrange(2, 5)):
         g.load(g.kind(), g.shape())

@@ -1,4 +1,4 @@
-"""Element types: storage in numpy, where two of them meet, rounding to each exactly once, and samples of each."""
+"""Element types: storage in numpy, type promotion, rounding exactly once, and samples of each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Kind:
-    """One element type. `precision`, `least` (exponent of the least normal) and `largest` are of floats."""
+    """One element type. `precision`, `least` (the exponent of the smallest normal) and `largest` apply to floats."""
 
     name: str
     dtype: Any
@@ -30,7 +30,7 @@ class Kind:
 
     @property
     def is_integer(self) -> bool:
-        """Integers proper; a bool is none."""
+        """Whether it is an integer type; bool is not."""
         return self.sort in ("int", "uint")
 
     @property
@@ -76,14 +76,14 @@ BY_NAME = {k.name: k for k in KINDS}
 
 
 class Undefined(Exception):
-    """The program has no defined result (or none this evaluation can state): the generator draws something else."""
+    """The program has no defined result (or none that this evaluation can give): the generator draws something else."""
 
 
 # --- where types meet -------------------------------------------------------------------------------------------------
 
 
 def meet(a: Kind, b: Kind, division: bool = False) -> Kind:
-    """The type two tensors meet in. Quotients and remainders of floats below 32 bits are taken in f32."""
+    """The common type of two tensors. Quotients and remainders of floats below 32 bits are taken in f32."""
     for wide in (F64, F32):
         if wide in (a, b):
             return wide
@@ -97,7 +97,7 @@ def meet(a: Kind, b: Kind, division: bool = False) -> Kind:
         raise Undefined(f"{a} and {b} do not meet")
     if division and (a.sort == "int") != (b.sort == "int"):
         raise Undefined("a quotient of mixed signs")
-    # C's usual conversions; a bool counts as unsigned.
+    # C's usual arithmetic conversions; a bool counts as unsigned.
     if (a.sort == "int") == (b.sort == "int"):
         return a if a.bits > b.bits else b
     unsigned, signed = (b, a) if a.sort == "int" else (a, b)
@@ -108,7 +108,7 @@ RANK = {"bool": 0, "int": 1, "uint": 1, "float": 2}
 
 
 def literal_kind(value: Any) -> Kind:
-    """The type a plain number has by itself."""
+    """The type of a plain number on its own."""
     if isinstance(value, bool):
         return INT1
     if isinstance(value, int):
@@ -118,7 +118,7 @@ def literal_kind(value: Any) -> Kind:
 
 
 def meet_literal(a: Kind, value: Any, division: bool = False) -> Kind:
-    """The type a tensor meets a plain number in: its own, unless the number is of a higher sort."""
+    """The common type of a tensor and a plain number: the tensor's, unless the number's sort ranks higher."""
     own = literal_kind(value)
     if RANK[own.sort] <= RANK[a.sort]:
         result = F32 if division and a.is_narrow else a
@@ -133,7 +133,8 @@ def meet_literal(a: Kind, value: Any, division: bool = False) -> Kind:
 
 
 def _to_odd(x: Array, narrow: Any) -> Array:
-    """x in a narrower type, its last bit set where it is not exact, so that rounding again is like rounding once."""
+    """x rounded to odd in a narrower type (inexact results get an odd last bit), so that rounding again acts as
+    rounding once."""
     y = x.astype(narrow)
     back = y.astype(x.dtype)
     bits = y.view(np.dtype(f"u{y.dtype.itemsize}"))
@@ -145,7 +146,7 @@ def _to_odd(x: Array, narrow: Any) -> Array:
 
 
 def rounded(x: Array, kind: Kind) -> Array:
-    """Floats (or integers) rounded to `kind` once, to nearest even; fp8 saturates, infinity too."""
+    """Floats (or integers) rounded once to `kind`, to nearest even; fp8 saturates, infinity included."""
     x = np.asarray(x)
     with np.errstate(all="ignore"):
         if x.dtype.kind in "iub":
@@ -171,7 +172,7 @@ def toward_zero(x: Array, kind: Kind) -> Array:
 
 
 def ulp(x: Array, kind: Kind) -> Array:
-    """The distance of neighbours in `kind` at each magnitude, as float64 (at the top, of the last two)."""
+    """The distance between neighbours in `kind` at each magnitude, as float64 (at the top, that of the last two)."""
     with np.errstate(all="ignore"):
         size = np.abs(np.asarray(x, np.float64))
         exponent = np.where(np.isfinite(size) & (size > 0), np.frexp(size)[1] - 1, kind.least)
@@ -179,7 +180,7 @@ def ulp(x: Array, kind: Kind) -> Array:
 
 
 def wide(x: Array) -> Array:
-    """Data of a float kind in the type its operations are carried out in."""
+    """Data of a float kind in the type in which its operations are carried out."""
     return x if x.dtype in (np.float32, np.float64) else x.astype(np.float32)
 
 
@@ -187,7 +188,7 @@ def wide(x: Array) -> Array:
 
 
 def sample(kind: Kind, count: int, draw: random.Random, data: np.random.Generator) -> Array:
-    """Values of a kind, from one of several distributions."""
+    """Values of a kind, drawn from one of several distributions."""
     if kind == INT1:
         return data.integers(0, 2, count).astype(bool)
     if kind.is_integer:
@@ -211,7 +212,7 @@ def sample(kind: Kind, count: int, draw: random.Random, data: np.random.Generato
         values = data.standard_normal(count) * 2.0 ** data.integers(-reach, reach, count)
     else:
         values = data.standard_normal(count) * 4
-        # Not -0: which zero a maximum or a sum gives is not stated, and few programs would be left to compare.
+        # Never -0: which zero a maximum or a sum gives is unspecified, and few programs would be left to compare.
         ends = [np.inf, -np.inf, np.nan, 2.0**kind.least, 2.0 ** (kind.least - kind.precision + 1), kind.largest]
         if kind == E4M3:
             ends = [e for e in ends if not np.isinf(e)]

@@ -1,6 +1,6 @@
-"""Operations that touch memory: pointers, block pointers, descriptors, loops that walk them, atomics.
+"""Operations that touch memory: pointers, block pointers, descriptors, loops that step through them, atomics.
 
-Each instance has its own part of every buffer, `lane` elements from the next one's; only atomics meet.
+Each instance has its own part of every buffer, `lane` elements after the previous one's; only atomics overlap.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .shapes import listed
 
 
 def places_of(attrs: dict[str, Any], frame: Frame) -> Array:
-    """Element indices of an access through pointers: base, instance, and a stride for each dimension."""
+    """Element indices of an access through pointers: base, instance, and one stride per dimension."""
     shape, index = attrs["shape"], np.asarray(attrs["base"] + frame.instance * attrs["lane"])
     for d, (side, stride) in enumerate(zip(shape, attrs["strides"], strict=True)):
         index = index + (np.arange(side) * stride).reshape([-1 if i == d else 1 for i in range(len(shape))])
@@ -28,7 +28,7 @@ def places_of(attrs: dict[str, Any], frame: Frame) -> Array:
 
 
 def limit_mask(attrs: dict[str, Any]) -> Array:
-    """Which elements a mask `arange < count` along one dimension lets through."""
+    """The elements that a mask `arange < count` along one dimension lets through."""
     dim, count = attrs["limit"]
     shape = attrs["shape"]
     return np.broadcast_to(
@@ -95,7 +95,7 @@ def store_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
 
 
 def block_places(attrs: dict[str, Any], frame: Frame, moved: int = 0) -> tuple[Array, Array]:
-    """Element indices of a block and which of them are inside the array in the dimensions that are checked."""
+    """Element indices of a block, and which of them are inside the array in the checked dimensions."""
     shape = attrs["shape"]
     index, inside = np.asarray(attrs["base"] + frame.instance * attrs["lane"]), np.ones(shape, bool)
     for d, side in enumerate(shape):
@@ -127,7 +127,7 @@ def block_store_value(node: Node, args: list[Value], frame: Frame) -> list[Value
 
 
 def walk_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
-    """A loop over blocks (or pointers) that move: `acc = acc * 3 + x` of integers, `acc + x` of floats."""
+    """A loop that advances blocks (or pointers): `acc = acc * 3 + x` for integers, `acc + x` for floats."""
     attrs = node.attrs
     kind = frame.program.buffer(attrs["buffer"]).kind
     total = Value(kind, np.zeros(attrs["shape"], kind.dtype))
@@ -184,7 +184,7 @@ def atomic_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
         else:
             new = ATOMICS[attrs["which"]](old, data).astype(kind.dtype)
         memory[index] = np.where(mask, new, old)
-        return [] if attrs["masked"] else [Value(kind, old)]  # the value returned for a masked element is unspecified
+        return [] if attrs["masked"] else [Value(kind, old)]  # a masked element's returned value is unspecified
 
 
 # --- text -------------------------------------------------------------------------------------------------------------
@@ -328,7 +328,7 @@ def row_major(shape: tuple[int, ...]) -> list[int]:
 
 
 def some_strides(g: Any, shape: tuple[int, ...], unique: bool) -> list[int]:
-    """Row-major, permuted, padded, backwards, or (where elements may be read twice) repeating and scattered strides."""
+    """Row-major, permuted, padded, backwards, or (where elements may be read twice) repeated and arbitrary strides."""
     strides = row_major(shape)
     way = g.draw.choices(["plain", "permuted", "padded", "backwards", "zero", "any"], [5, 2, 2, 1, 1, 1])[0]
     if way == "permuted" and len(shape) > 1:
@@ -351,7 +351,7 @@ def some_strides(g: Any, shape: tuple[int, ...], unique: bool) -> list[int]:
 
 
 def span(shape: Any, strides: Any) -> tuple[int, int]:
-    """The least and the greatest offset of an access."""
+    """The smallest and the largest offset of an access."""
     low = sum(min(0, (side - 1) * step) for side, step in zip(shape, strides, strict=True))
     return low, sum(max(0, (side - 1) * step) for side, step in zip(shape, strides, strict=True))
 
@@ -408,7 +408,7 @@ def load_new(g: Any, kind: Kind, shape: tuple[int, ...]) -> Any:
             attrs["other"] = g.draw.choice([0, 1, 0.5 if kind.is_float else 3])
             if kind == INT1:
                 attrs["other"] = bool(attrs["other"])
-    # No larger than what the mask lets through, so that a stray access is one.
+    # Make the buffer no larger than what the mask lets through, so that a stray access is out of bounds.
     frame = g.frames[-1]
     index = places_of({**attrs, "lane": 0}, frame)
     if attrs["limit"]:
@@ -437,7 +437,7 @@ def make_load(g: Any) -> None:
 
 
 def make_scratch(g: Any) -> None:
-    """A store into memory that is also read, or a read of it."""
+    """A store into memory that is also read, or a read of such memory."""
     known = [b for b in g.program.buffers if b.role == "scratch"]
     if known and g.chance(0.55):
         buffer = g.draw.choice(known)
@@ -498,7 +498,7 @@ def store_output(g: Any, a: Any) -> None:
 
 
 def block_attrs(g: Any, kind: Kind, shape: tuple[int, ...]) -> tuple[dict[str, Any], int]:
-    """A block somewhere over a strided array, and the size of an instance's part."""
+    """A block at some position of a strided array, and the size of an instance's part."""
     rank = len(shape)
     descriptor = rank > 0 and shape[-1] * max(kind.bits, 8) // 8 >= 16 and g.chance(0.4)
     extents, offsets, advance = [], [], []

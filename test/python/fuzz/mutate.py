@@ -1,9 +1,10 @@
-"""Damaged .mlir files for kiln-opt: whatever they say, it refuses them or goes on, and no signal ends it.
+"""Damaged .mlir files for kiln-opt, which must reject or compile each of them and never die of a signal.
 
     python mutate.py --seed S --first N --number M [--kiln-opt PATH]
 
-The files of the lit tests, one module at a time, with tokens and lines taken out, doubled, swapped, or taken from
-another test, and with numbers and types replaced. They go through the passes of the test they come from.
+The inputs are the modules of the lit tests, one at a time, with tokens and lines deleted, duplicated, swapped, or
+copied from another test, and with numbers and types replaced. They run through the passes of the test they come
+from.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BATCH = 25
-SECONDS = 120  # for a batch; a damaged program that takes longer is not judged
+SECONDS = 120  # for a batch; a damaged program that takes longer gets no verdict
 MEMORY = 8 << 30
 
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[%@#!^]?[\w.$]+|\s+|->|::|.', re.S)
@@ -31,7 +32,7 @@ TYPES = ["i1", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64", "f8E4M3FN
          "!tile.ptr<f32>", "!llvm.ptr", "memref<4xf32>", "tensor<16x!tile.ptr<f32>>"]  # fmt: skip
 
 
-# The whole way to code, which half of the mutants go instead of that of their test.
+# Complete pipelines down to code. Half of the mutants run through these instead of their test's passes.
 WAYS = [
     tuple(f"--kiln-{name}" for name in names)
     for names in (
@@ -43,7 +44,7 @@ WAYS = [
 
 
 class Source(NamedTuple):
-    """One module of a test, and the options of kiln-opt that the test runs it with."""
+    """One module of a test, and the kiln-opt options that the test uses."""
 
     path: str
     options: tuple[str, ...]
@@ -67,7 +68,7 @@ def sources() -> list[Source]:
             ]
             for piece in re.split(r"^// -----.*$", text, flags=re.M):
                 body = "\n".join(one for one in piece.splitlines() if not re.match(r"\s*//", one))
-                # Tests of invalid IR are already refused: two of three are left out.
+                # Tests of invalid IR are rejected anyway: skip two thirds of them.
                 if body.strip() and not ("invalid" in path.name and len(body) % 3):
                     found.append(Source(str(path.relative_to(ROOT)), tuple(plain), body))
     return found
@@ -91,11 +92,11 @@ def mutate(rng: random.Random, source: Source, others: list[Source]) -> str:
             lines.insert(at, rng.choice(donor))
         if kind <= 3:
             text = "\n".join(lines)
-        elif kind == 10:  # one number, everywhere
+        elif kind == 10:  # replace one number everywhere
             numbers = sorted(set(re.findall(r"(?<![\w.%#-])\d+(?=[x\s\],:>})])", text)))
             if numbers:
                 text = re.sub(rf"(?<![\w.%#-]){rng.choice(numbers)}(?=[x\s\],:>}})])", rng.choice(NUMBERS[:12]), text)
-        elif kind == 11:  # one type, everywhere
+        elif kind == 11:  # replace one type everywhere
             kinds = sorted(set(re.findall(r"\b(?:[if]\d+|bf16|index)\b", text)))
             if kinds:
                 text = re.sub(rf"\b{rng.choice(kinds)}\b", rng.choice(TYPES[:12]), text)
@@ -140,7 +141,7 @@ def _mutate_tokens(rng: random.Random, kind: int, tokens: list[str]) -> list[str
 
 
 def mutants(seed: str, first: int, number: int) -> Iterator[Mutant]:
-    """The mutants [first, first + number) of a seed, each for itself."""
+    """The mutants [first, first + number) of a seed, each independent of the others."""
     all_sources = sources()
     for index in range(first, first + number):
         rng = random.Random(f"{seed}:{index}")
@@ -151,7 +152,7 @@ def mutants(seed: str, first: int, number: int) -> Iterator[Mutant]:
 
 
 def returncode(kiln_opt: str, options: tuple[str, ...], texts: list[str]) -> int | None:
-    """What kiln-opt ends with; None where it takes too long."""
+    """The exit status of kiln-opt; None if it takes too long."""
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
@@ -177,7 +178,7 @@ def passes(kiln_opt: str, options: tuple[str, ...], text: str) -> bool:
 
 
 def find_crashes(kiln_opt: str, batch: list[Mutant]) -> list[Mutant]:
-    """Those of a batch of one set of options that end kiln-opt by a signal."""
+    """The mutants of a batch (with one set of options) that kill kiln-opt by a signal."""
     if ends_well(kiln_opt, batch[0].source.options, [mutant.text for mutant in batch]):
         return []
     if len(batch) == 1:
@@ -198,7 +199,7 @@ def crashes(kiln_opt: str, seed: str, first: int, number: int) -> list[Mutant]:
 
 
 def describe(mutant: Mutant) -> str:
-    """What to run again, by hand."""
+    """The command that runs it again by hand."""
     return (
         f"// mutant {mutant.number} of {mutant.source.path}: kiln-opt {' '.join(mutant.source.options)}\n{mutant.text}"
     )

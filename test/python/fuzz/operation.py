@@ -1,4 +1,4 @@
-"""The table of operations. Each says how it is drawn, what it looks like in a kernel and what it means."""
+"""The table of operations. Each entry says how it is drawn, what it looks like in a kernel and what it means."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Operation:
     """`make` draws one and gives it to the generator; `text` is an expression, `lines` whole statements instead.
 
-    `pure` ones may stand inside a later expression and be dropped if nobody uses them.
+    `pure` ones may be inlined into a later expression, and dropped if unused.
     """
 
     name: str
@@ -48,7 +48,7 @@ def register(
 
 
 def load_all() -> None:
-    """Fills the table."""
+    """Imports the modules that fill the table."""
     from . import combining, control, elementwise, memory, shapes
 
     assert all(module.__doc__ for module in (combining, control, elementwise, memory, shapes))

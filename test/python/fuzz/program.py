@@ -1,4 +1,4 @@
-"""What a program is: nodes over variables in blocks, buffers, parameters; its Python text."""
+"""The representation of a program: nodes over variables in blocks, buffers, parameters; its Python text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .kinds import Kind
 
 
 class Var:
-    """A value of the program: defined once, by a node or as a parameter of a block (then `name` is set)."""
+    """A value of the program, defined once: by a node, or as a parameter of a block (then `name` is set)."""
 
     def __init__(self, kind: Kind, shape: tuple[int, ...], name: str = ""):
         self.kind, self.shape, self.name = kind, shape, name
@@ -28,7 +28,7 @@ class Var:
 
 @dataclass(eq=False)
 class Block:
-    """Nodes in order. Parameters are variables of the enclosing node's making."""
+    """Nodes in order. The enclosing node creates the parameters."""
 
     params: list[Var] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
@@ -37,7 +37,7 @@ class Block:
 
 @dataclass(eq=False)
 class Node:
-    """One operation. `attrs` is plain data, and of structured operations also more variables (see control.py)."""
+    """One operation. `attrs` is plain data; for structured operations it also holds variables (see control.py)."""
 
     op: str
     args: list[Var]
@@ -48,7 +48,7 @@ class Node:
 
 @dataclass(eq=False)
 class Buffer:
-    """An array the kernel is given. `role`: input (only read), scratch, atomic, output."""
+    """An array that the kernel is given. `role`: input (read only), scratch, atomic, output."""
 
     name: str
     kind: Kind
@@ -58,7 +58,7 @@ class Buffer:
 
 @dataclass(eq=False)
 class Program:
-    """A kernel and what it is launched with."""
+    """A kernel and its launch arguments."""
 
     seed: str
     grid: tuple[int, int]
@@ -66,7 +66,7 @@ class Program:
     scalars: dict[str, Any] = field(default_factory=dict)
     constants: dict[str, int] = field(default_factory=dict)
     body: Block = field(default_factory=Block)
-    fused: bool = False  # products may be fused with sums
+    fused: bool = False  # whether products may be contracted with sums
 
     def buffer(self, name: str) -> Buffer:
         return next(b for b in self.buffers if b.name == name)
@@ -76,7 +76,7 @@ class Program:
 
 
 def walk(block: Block) -> Iterator[tuple[Block, Node]]:
-    """Every node with the block it stands in, outer ones first."""
+    """Every node with its block, outer ones first."""
     for node in list(block.nodes):
         yield block, node
         for inner in node.blocks:
@@ -84,7 +84,8 @@ def walk(block: Block) -> Iterator[tuple[Block, Node]]:
 
 
 class Renderer:
-    """The text of a program. A node flagged `inline` that only the next node uses stands inside that node's line."""
+    """The text of a program. A node flagged `inline` that only the next node uses is written inside that node's
+    line."""
 
     def __init__(self, program: Program):
         self.program = program
@@ -150,12 +151,12 @@ class Renderer:
         return "\n".join([*self.functions, *kernel]) + "\n"
 
 
-# The instance's number in the grid: every program places its memory by it.
+# The instance's linear number in the grid, from which every program computes its addresses.
 INSTANCE = "lin = kl.program_id(0) * kl.num_programs(1) + kl.program_id(1)"
 
 
 def used(node: Node) -> list[Var]:
-    """The variables a node itself reads (not what its blocks do)."""
+    """The variables that a node itself reads (not those its blocks read)."""
     found = [*node.args, *(v for v in node.attrs.values() if isinstance(v, Var))]
     return found + [v for b in node.attrs.values() if isinstance(b, Block) for v in b.results]
 

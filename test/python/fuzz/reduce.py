@@ -1,4 +1,5 @@
-"""Making a failing program small: one simplification after the other is kept if the program fails alike."""
+"""Shrinks a failing program: tries one simplification after another and keeps those after which it still fails
+alike."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from .program import Block, Buffer, Node, Program, Var, walk
 
 
 def substitute(program: Program, old: Var, new: Var) -> None:
-    """Every use of one variable becomes a use of another."""
+    """Replaces every use of one variable by another."""
 
     def swap(block: Block) -> None:
         block.results = [new if v is old else v for v in block.results]
@@ -35,7 +36,7 @@ def substitute(program: Program, old: Var, new: Var) -> None:
 
 
 def recorded(program: Program) -> list[dict[Var, Value]]:
-    """What every variable of the outermost block holds, for each instance."""
+    """The value of every variable of the outermost block, for each instance."""
     memory = {b.name: b.data.copy() for b in program.buffers}
     memory.update({f"{b.name}!": np.zeros(b.data.size) for b in program.buffers if b.kind.is_float})
     found = []
@@ -47,7 +48,7 @@ def recorded(program: Program) -> list[dict[Var, Value]]:
 
 
 def as_input(program: Program, node: Node, held: list[dict[Var, Value]]) -> list[Node]:
-    """Loads that give what the node gave."""
+    """Loads that return what the node computed."""
     loads = []
     for var in node.results:
         names = {b.name for b in program.buffers}
@@ -99,7 +100,7 @@ def make_input(number: int) -> Edit:
 
 
 def replace(number: int, choice: int) -> Edit:
-    """The first result becomes an operand of the same type."""
+    """Replaces the first result by an operand of the same type."""
 
     def edit(program: Program) -> bool:
         block, node = at(program, number)
@@ -116,7 +117,7 @@ def replace(number: int, choice: int) -> Edit:
 
 
 def unwrap(number: int, side: int) -> Edit:
-    """A structured node becomes what is in its block, once."""
+    """Replaces a structured node by the contents of its block, executed once."""
 
     def edit(program: Program) -> bool:
         block, node = at(program, number)
@@ -142,7 +143,7 @@ def unwrap(number: int, side: int) -> Edit:
 
 
 def lean(number: int, part: int) -> Edit:
-    """A loop with fewer rounds, without its exit or one of its values; a function without its early return."""
+    """A loop with fewer iterations, without its exit or one of its values; a function without its early return."""
 
     def edit(program: Program) -> bool:
         _, node = at(program, number)
@@ -179,7 +180,7 @@ def lean(number: int, part: int) -> Edit:
 
 
 def plain(number: int) -> Edit:
-    """Separate lines and no masks."""
+    """Writes every node on its own line and removes masks."""
 
     def edit(program: Program) -> bool:
         _, node = at(program, number)
@@ -206,7 +207,7 @@ def unfused(program: Program) -> bool:
 
 
 def edits(count: int) -> Iterator[Edit]:
-    """All simplifications of a program of so many nodes, those that take away most first."""
+    """All simplifications of a program of `count` nodes, the most drastic first."""
     yield one_instance
     yield unfused
     order = range(count - 1, -1, -1)
@@ -224,7 +225,7 @@ def edits(count: int) -> Iterator[Edit]:
 
 
 def reduce(program: Program, fails: Callable[[Program], bool], seconds: float = 20.0) -> Program:
-    """The smallest program found that still fails, in the time given."""
+    """The smallest program found within the time limit that still fails."""
     end = time.monotonic() + seconds
     best, progress = program, True
     while progress:

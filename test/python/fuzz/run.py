@@ -1,12 +1,12 @@
 """Checks random programs: `python test/python/fuzz/run.py --programs 2000 --seed 7 [--seconds 60]`.
 
-A program is named SEED:NUMBER; `--first NUMBER --programs 1 --show` shows one. `--programs N` asks for N that run and
-are compared: for those without a meaning, those that a GPU has too little of something for, and those left out because
-ptxas takes minutes for tiles of hundreds of elements a thread (a third of what is drawn), others are drawn. (With
-`--first` it is those N numbers and no others.) Exits with 1 if any fails and with 3 if time ends before N have run.
-Batches run in processes of their own, `--jobs` of them side by side, so that a crash or a hang of one program ends one
-batch and is reported as that program's. With KILN_TARGET=cuda KILN_STAGE_ARRAYS=1 programs run on a GPU; `--compile`
-with KILN_TARGET=sm_90a, say, only compiles them, for a GPU that need not be there.
+A program is named SEED:NUMBER; `--first NUMBER --programs 1 --show` shows one. `--programs N` asks for N programs that
+run and are compared. Programs are replaced by others if they are undefined, if they need more of some resource than the
+GPU has, or if they are left out because ptxas takes minutes for tiles of hundreds of elements per thread (a third of
+what is drawn). With `--first` exactly those N numbers are tried. Exits with 1 if any program fails and with 3 if time
+runs out before N have run. Batches run in separate processes, `--jobs` of them in parallel, so that a crash or hang
+ends only one batch and is reported for the program that caused it. With KILN_TARGET=cuda KILN_STAGE_ARRAYS=1 programs
+run on a GPU; `--compile` with KILN_TARGET=sm_90a, for example, only compiles them and needs no GPU.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from fuzz.program import Program, render
 from fuzz.reduce import reduce
 
 BATCH = 100
-HANG = 300.0  # seconds without a new program: ptxas alone may take a hundred
-GRACE = 3.0  # seconds that a program may go on when time is up
-REDUCED = 3  # failures of a batch that are reduced
-ENDED = 5  # processes of a batch that programs may end before it is given up
-FOUND = 10  # how a batch exits that reports failures; an exception of the fuzzer's own would be 1
-SHORT = 3  # how the command exits if fewer programs than asked for have run
-DRAWN = 2  # numbers that are tried for each program asked for, at most
+HANG = 300.0  # seconds without a new program; ptxas alone may take a hundred
+GRACE = 3.0  # seconds that a program may still run after time is up
+REDUCED = 3  # failures of a batch that are shrunk
+ENDED = 5  # child processes of a batch that programs may kill before the batch is given up
+FOUND = 10  # exit status of a batch that reports failures; an exception of the fuzzer itself would give 1
+SHORT = 3  # exit status of the command if fewer programs ran than were asked for
+DRAWN = 2  # most numbers tried for each program asked for
 
 
 def describe(program: Program) -> str:
@@ -52,8 +52,8 @@ def describe(program: Program) -> str:
 
 
 def reduced(program: Program, failure: Failure, compiling: bool, seconds: float) -> str:
-    """A failing program made small, as it is shown."""
-    # Under the checks only where that is what failed; they cost more than the launch.
+    """A failing program, shrunk, as text to show."""
+    # Run under the checks only if a check failed; they cost more than the launch.
     under = failure.way == "check" or "{" in failure.message
     again = compile_only if compiling else functools.partial(check, checks=under)
     small = reduce(program, lambda p: failure.same(again(p)), seconds)
@@ -62,8 +62,8 @@ def reduced(program: Program, failure: Failure, compiling: bool, seconds: float)
 
 
 def run_here(seed: str, numbers: range, reducing: bool, compiling: bool, end: float) -> int:
-    """Checks programs in this process; returns how many fail. Reports each on stdout, for the process that watches the
-    batch."""
+    """Checks programs in this process and returns how many fail. Reports each on stdout, for the process that watches
+    the batch."""
     failed = 0
     for number in numbers:
         if time.monotonic() > end:
@@ -82,7 +82,7 @@ def run_here(seed: str, numbers: range, reducing: bool, compiling: bool, end: fl
             print(f"{failure.way.upper()} {name}: {failure.message.splitlines()[0]}", flush=True)
             continue
         failed += 1
-        # Before it is made small, which may be cut off.
+        # Print it before shrinking it: that may be cut off.
         print(f"FAILED {name}: {failure.message}\nprogram:\n{render(program)}\n{describe(program)}", flush=True)
         if reducing and failed <= REDUCED:
             print(reduced(program, failure, compiling, min(20.0, max(0.0, end - time.monotonic()))), flush=True)
@@ -92,8 +92,8 @@ def run_here(seed: str, numbers: range, reducing: bool, compiling: bool, end: fl
 
 @dataclass
 class Batch:
-    """What became of programs: how many ran and were compared (or failed in the attempt), failed, were refused by the
-    device, were left out, had no meaning; and what was printed about failures."""
+    """Counts of programs: run and compared (or failed in the attempt), failed, refused by the device, left out,
+    undefined; and the output about failures."""
 
     ran: int = 0
     failed: int = 0
@@ -121,7 +121,7 @@ class Batch:
 
 
 def run_batch(seed: str, first: int, count: int, flags: Sequence[str] = (), seconds: float = 1e9) -> Batch:
-    """Checks programs in another process, which is given the flags of this command."""
+    """Checks programs in another process, which gets the same flags as this command."""
     batch, last, end = Batch(), first + count, time.monotonic() + seconds
     ended_early = 0
     while first < last and time.monotonic() < end:
@@ -137,7 +137,7 @@ def run_batch(seed: str, first: int, count: int, flags: Sequence[str] = (), seco
             break
         how = "hangs" if watched.status is None else f"ends the process ({watched.status})"
         if not watched.begun:
-            # It is not a program's fault, and the next process would end alike.
+            # No program is at fault, and the next process would end the same way.
             batch.add(Batch(failed=1, output=f"FAILED {seed}:{first}: {how} before it begins\n\n"))
             break
         culprit = f"{seed}:{watched.begun[-1]}"
@@ -163,8 +163,8 @@ def _text_of(name: str) -> str:
 
 @dataclass
 class Watched:
-    """What a process has told: the programs it began, its output, its exit status (None if it had to be ended, which
-    is `cut` where time was up and a hang otherwise)."""
+    """What a process reported: the programs it began, its output, and its exit status (None if it was killed: `cut`
+    says that time was up, otherwise it hung)."""
 
     begun: list[int]
     lines: list[str]
@@ -173,7 +173,7 @@ class Watched:
 
 
 def watch(process: subprocess.Popen[str], end: float) -> Watched:
-    """Reads what a batch prints until it ends, hangs, or goes on for longer than a moment after the end of time."""
+    """Reads the output of a batch until it ends, hangs, or is still running a moment after time is up."""
     import selectors
 
     assert process.stdout is not None
@@ -203,14 +203,14 @@ def watch(process: subprocess.Popen[str], end: float) -> Watched:
 def _kill(process: subprocess.Popen[str]) -> None:
     process.kill()
     with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(GRACE)  # one that waits for a device takes its time
+        process.wait(GRACE)  # a process that waits for a device takes a while
 
 
 _TOLD = re.compile(r"(FAILED|REFUSED|LEFT OUT|UNDEFINED) \S*:(\d+): ")
 
 
 def tally(watched: Watched) -> Batch:
-    """Counts the programs of a process. The one that was running when time was up is none of them, unless it failed."""
+    """Counts the programs of a process. The one running when time was up is not counted, unless it failed."""
     told = {int(match[2]): match[1] for line in watched.lines if (match := _TOLD.match(line))}
     counts = Counter(told.get(number, "ran") for number in watched.begun)
     if watched.cut and watched.begun and watched.begun[-1] not in told:
@@ -227,7 +227,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, metavar="NUMBER", help="these numbers and no others (default: from 0)")
     parser.add_argument("--jobs", type=int, default=1, help="batches side by side")
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after this time")
-    parser.add_argument("--until", type=float, help=argparse.SUPPRESS)  # the same as a point of time
+    parser.add_argument("--until", type=float, help=argparse.SUPPRESS)  # --seconds as a point in time
     parser.add_argument("--no-reduce", action="store_true", help="do not make failing programs small")
     parser.add_argument("--compile", action="store_true", help="compile for KILN_TARGET, a GPU; launch nothing")
     parser.add_argument("--show", action="store_true", help="print the programs; run nothing")
@@ -249,11 +249,11 @@ def main() -> int:
     run_batches(options.seed, numbers, options.jobs, flags, end, total)
     limit = DRAWN * asked + BATCH
     while options.first is None and total.ran < asked and numbers.stop < limit and time.monotonic() < end:
-        # In place of those that did not run; of these, as many as before will not.
+        # Draw replacements for those that did not run, and more of them, as the same share will not run either.
         more = min(-(-(asked - total.ran) * total.drawn // max(1, total.ran)), limit - numbers.stop)
         numbers = range(numbers.stop, numbers.stop + more)
         run_batches(options.seed, numbers, options.jobs, flags, end, total)
-    # Those that were asked for by number may be refused; what is missing then was never drawn.
+    # Programs asked for by number may be refused; what is missing otherwise was never drawn.
     missing = total.ran < asked if options.first is None else total.drawn < asked
     why = "time is up" if time.monotonic() >= end else "given up"
     print(total.summary(options.seed, asked) + (f": {why} before all have run" if missing else ""))
@@ -261,7 +261,8 @@ def main() -> int:
 
 
 def run_batches(seed: str, numbers: range, jobs: int, flags: Sequence[str], end: float, total: Batch) -> None:
-    """All of them, several processes at a time, added to `total`. What a batch found is printed when it has ended."""
+    """Runs all batches, several processes at a time, and adds their counts to `total`. Prints the output of a batch
+    when it ends."""
     lock = threading.Lock()
     size = max(1, min(BATCH, -(-len(numbers) // jobs)))
 

@@ -1,4 +1,4 @@
-"""Operations that make tiles or put elements in other places."""
+"""Operations that create tiles or rearrange elements."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .program import Node, Renderer
 
 
 def is_legal_side(side: int) -> bool:
-    """2^k * m, m odd and at most 31."""
+    """Whether a side is 2^k * m with m odd and at most 31."""
     return side > 0 and side // (side & -side) <= 31
 
 
@@ -166,7 +166,7 @@ def created_text(node: Node, args: list[str], renderer: Renderer) -> str:
 
 
 def factored(g: Any, count: int) -> tuple[int, ...]:
-    """A shape of ``count`` elements with legal sides."""
+    """A shape of `count` elements with legal sides."""
     for _ in range(20):
         shape, rest = [], count
         for _ in range(g.draw.randrange(3)):

@@ -1,4 +1,4 @@
-"""What random programs found, each as the smallest program that went wrong."""
+"""Bugs that random programs found, each as the smallest program that failed."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def largest_of_pairs_across(x_ptr, out_ptr):
 
 
 def test_pairs_that_are_walked_across():
-    """The pair's loop may be outside the row's."""
+    """The loop over the pair may be outside the loop over the row."""
     x, out = np.arange(80, dtype=np.int32) * 37 % 80, np.zeros(2, np.int32)
     largest_of_pairs_across[1](x, out)
     joined = np.repeat(x.reshape(40, 2).T.reshape(-1), 2)

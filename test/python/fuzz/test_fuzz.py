@@ -1,6 +1,7 @@
-"""Random programs under Kiln and under numpy. KILN_FUZZ_PROGRAMS (200) and KILN_FUZZ_SEED (0) say how many and which.
+"""Random programs under Kiln and under numpy. KILN_FUZZ_PROGRAMS (200) sets how many, KILN_FUZZ_SEED (0) which.
 
-A failure shows the program, what differs and a reduced program; `run.py --seed S --first N --programs 1` runs it again.
+A failure shows the program, the difference and a reduced program; `run.py --seed S --first N --programs 1` reruns
+it.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ def test_programs_agree_with_numpy(first):
     assert batch.failed == 0, batch.output
     assert batch.drawn == min(CHUNK, PROGRAMS - first)
     assert batch.undefined <= 2
-    # A processor refuses nothing; on a GPU the programs with very large tiles are left out.
+    # The CPU refuses nothing; on a GPU the programs with very large tiles are left out.
     gpu = placement.names_gpu(knobs.target)
     assert batch.refused <= (CHUNK // 10 if gpu else 0) and batch.left_out <= (CHUNK // 2 if gpu else 0)
 
 
-# What the 2,000 programs have to contain (and 700 of them do): every op of the dialect that computes.
+# What the 2,000 programs must contain (and 700 of them do): every op of the dialect that computes.
 TILE_OPS = """
     program_id num_programs addptr hint load store make_desc desc_load desc_store make_block_ptr advance block_load
     block_store atomic_rmw atomic_cas make_range splat expand_dims broadcast reshape trans join split cat dot reduce
@@ -105,7 +106,7 @@ def test_a_seed_gives_one_program():
 
 
 def wrong(program: Program) -> bool:
-    """Whether Kiln disagrees, had subtraction been addition: a fault to find and to make small."""
+    """Whether Kiln's result would be wrong if subtraction were addition: a fault to find and to shrink."""
     text = re.sub(r"(\w+) - (\w+)$", r"\1 + \2", render(program), flags=re.M)
     return compare(program, evaluate(program), launch(program, text)[0]) is not None
 
@@ -126,7 +127,7 @@ def test_the_evaluation_rounds_once():
         if not kind.is_narrow:
             continue
         got = rounded(x, kind).astype(np.float64)
-        # No value of the kind is nearer: compare with its neighbours in bits.
+        # No value of the kind is nearer: compare with the neighbouring bit patterns.
         bits = rounded(x, kind).view(np.dtype(f"u{kind.dtype.itemsize}"))
         for step in (-1, 1):
             near = (bits.astype(np.int64) + step).astype(bits.dtype).view(kind.dtype).astype(np.float64)
@@ -152,12 +153,12 @@ def test_the_evaluation_ignores_nan_of_every_kind(which, best):
         assert found.kind == F32
         return found.data
 
-    # The fourth is a signalling NaN, at which numpy's own fmin of columns forgets what came before.
+    # The fourth is a signalling NaN, at which numpy's own fmin over columns loses the earlier elements.
     column = of_bits(63141, 6577, 63073, 64850, 9401, 55335)
     columns = column.moved(lambda x: np.repeat(x[:, None], 15, 1))
     np.testing.assert_allclose(reduced(columns), np.full(15, best), rtol=1e-4)
     np.testing.assert_allclose(reduced(column), best, rtol=1e-4)
-    # Two signalling NaN and a quiet one.
+    # Two signalling NaNs and a quiet one.
     nan, one = of_bits(64513, 32001, 32256), of_bits(*[15360] * 3)
     assert np.isnan(reduced(nan))
     for a, b in [(nan, one), (one, nan)]:
@@ -183,7 +184,7 @@ def test_what_did_not_run_is_counted_apart():
     assert counts == Batch(ran=4, failed=1, refused=1, left_out=1, undefined=1, output=text)
     assert counts.drawn == 7
     assert tally(Watched([0, 1, 2, 3, 4, 5], lines, None, cut=True)).ran == 3
-    # It failed before its time was up.
+    # It failed before time was up.
     assert tally(Watched([0, 1, 2, 3, 4], lines, None, cut=True)).ran == 3
     assert counts.summary("3", 4) == "4 programs of seed 3 ran, 1 failed (1 left out, 1 refused, 1 without a meaning)"
     assert counts.summary("3", 9).startswith("4 of 9 programs of seed 3 ran, ")
@@ -238,7 +239,7 @@ def test_others_run_in_place_of_those_that_are_refused(monkeypatch, capsys):
         int, re.match(r"(\d+) programs .* ran, 0 failed \(0 left out, (\d+) refused", capsys.readouterr().out).groups()
     )
     assert drawn == set(range(len(drawn))) and ran + refused == len(drawn) and 1000 <= ran < 1020
-    # By number, it is these and no others.
+    # With --first, exactly these numbers are drawn.
     drawn.clear()
     monkeypatch.setattr(sys, "argv", ["run.py", "--programs", "10", "--first", "5000"])
     assert run.main() == 0

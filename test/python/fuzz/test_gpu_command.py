@@ -1,4 +1,4 @@
-"""How test/gpu/run.py treats the random programs: fewer than requested is not a success."""
+"""How test/gpu/run.py judges the random programs: fewer than requested is not a success."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 COMMAND = pathlib.Path(__file__).resolve().parents[2] / "gpu" / "run.py"
 
-# Runs the command with a part in place of the fuzzer, which prints a line and exits as told.
+# Runs the command with the fuzzer replaced by a part that prints a line and exits with a given status.
 SCRIPT = """
 import dataclasses, sys
 sys.path.insert(0, sys.argv[1])

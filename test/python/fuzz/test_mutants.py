@@ -1,4 +1,4 @@
-"""kiln-opt survives damaged files. KILN_FUZZ_MUTANTS (2,000) and KILN_FUZZ_SEED (0) say how many and which."""
+"""kiln-opt survives damaged files. KILN_FUZZ_MUTANTS (2,000) sets how many, KILN_FUZZ_SEED (0) which."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_no_signal_ends_it(first):
     assert not found, "\n\n".join(map(mutate.describe, found))
 
 
-# What once ended kiln-opt by a signal: files, and the passes.
+# Inputs that once killed kiln-opt by a signal, and the passes they ran through.
 FOUND = {
     "the width of index, in MLIR's parser": (
         'func.func @f(%x: tensor<8xi64>) { %y = tile.hint %x {constancy = array<index: 1>} : tensor<8xi64> return }',
@@ -48,7 +48,7 @@ def test_found(name):
 
 
 def test_the_tests_files_themselves_pass_through():
-    """Whole files do more than be refused: most of the tests' modules that are not about refusals go through."""
+    """Undamaged modules mostly compile, except in tests of rejections."""
     sources = random.Random(0).sample([s for s in mutate.sources() if "invalid" not in s.path], 60)
     well = [s for s in sources if mutate.passes(str(KILN_OPT), s.options, s.text)]
     assert len(well) > 40, "the options that the tests give are no longer understood"
@@ -64,7 +64,7 @@ def test_mutants_differ_and_some_still_mean_something(tmp_path):
 
 
 def test_a_signal_is_noticed(tmp_path: pathlib.Path):
-    """A stand-in that dies of one word in its input: the one file that holds it is found."""
+    """A stand-in for kiln-opt crashes on one word; the search finds the one file that contains it."""
     script = tmp_path / "kiln-opt"
     script.write_text('#!/bin/sh\nif grep -q "mbarrier"; then kill -SEGV $$; fi\nexit 1\n')
     script.chmod(0o755)
