@@ -1,4 +1,4 @@
-"""A good kernel, for the test that breaks the compiler under it."""
+"""A valid kernel, for the test that breaks the compiler under it."""
 
 import kiln
 import kiln.language as kl

@@ -1,4 +1,4 @@
-"""PTX of the user's that ptxas refuses is an error at the user's line; any other that it refuses is a fault of Kiln."""
+"""User PTX that ptxas rejects is an error at the user's line; any other PTX that it rejects is a fault of Kiln."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Every wrong program of `corpus/` gives exactly the message beside it, and every message keeps to the rules.
+"""Every wrong program of `corpus/` gives exactly the message stored with it, and every message follows the rules.
 
-`corpus/TOPIC/NAME.py` is a program with one mistake, `NAME.txt` what its author reads. UPDATE_GOLDEN=1 in the
+`corpus/TOPIC/NAME.py` is a program with one mistake, `NAME.txt` the message for its author. UPDATE_GOLDEN=1 in the
 environment rewrites the messages that changed; read each of them.
 """
 
@@ -25,8 +25,8 @@ def name_of(path: Path) -> str:
 
 
 def message_of(path: Path) -> str:
-    """What the program raises, with paths cut to the file's name and addresses made alike."""
-    # One worker, so that the first program instance to fail is the same each time.
+    """The message that the program raises, with paths shortened to file names and addresses masked."""
+    # One worker, so that the first program instance to fail is always the same.
     with kiln.knobs.scope(num_threads=1):
         try:
             runpy.run_path(str(path), run_name="wrong_program")
@@ -36,7 +36,7 @@ def message_of(path: Path) -> str:
         else:
             pytest.fail(f"{name_of(path)} raised nothing")
     text = text.replace(f"{path.parent}{os.sep}", "")
-    # Machines with a GPU say nothing more; others add what the loader said about the driver's library.
+    # With a GPU the message ends here; otherwise it adds what the loader said about the driver's library.
     text = re.sub(r": no CUDA driver: [^\n]*", "", text)
     return re.sub(r"0x[0-9a-f]{6,}", "0x…", text) + "\n"
 
@@ -57,7 +57,7 @@ def test_there_is_a_message_for_each_program_and_no_other() -> None:
     assert programs == messages
 
 
-# What only somebody who builds compilers would know, or should see.
+# Words that only compiler developers know or should see.
 INSIDES = re.compile(
     r"Traceback|/|site-packages|File \"|::|\bstd\b|\bmlir\b|\bllvm\b|\bpybind|tensor<|!tile|#tile|#kiln"
     r"|\b(arith|scf|tile|func|math_ops|ub)\.[a-z_]+\b(?!\()|constexpr\[|<(function|class|module|lambda)|object at"
@@ -136,7 +136,7 @@ def test_what_messages_advise_exists() -> None:
 
 def test_a_launch_names_the_kernel_and_its_argument() -> None:
     for path, lines in messages():
-        # Those about an expression of the kernel itself are said there.
+        # Errors about an expression in the kernel itself do not name the launch.
         if path.parent.name == "launch" and "launch of" not in lines[0]:
             inside = "kl." in lines[1] or "tensor descriptor: " in lines[0]
             assert inside, f"{name_of(path)}: {lines[0]}"

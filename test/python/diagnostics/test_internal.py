@@ -1,4 +1,4 @@
-"""A fault of our own says so, keeps the IR, and gives a command that shows the same fault again."""
+"""An internal error says so, saves the IR, and gives a command that reproduces it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PYTHON_PATH = str(Path(kiln.__file__).parents[1])
 
 
 def hand_edited(stage: str) -> str:
-    """The text of a stage of a good kernel, with an op put in that the stage may not hold."""
+    """The text of a stage of a valid kernel, with an op inserted that is not allowed at that stage."""
     compiled = broken_kernel.scale.warmup(kl.float32, 100, BLOCK=64, TYPE=kl.float32, grid=(1,))
     text = compiled.asm[stage]
     broken, count = re.subn(r"( +)return( loc\(.*\))?\n", r"\1%broken = tile.program_id x : i32\2\n\g<0>", text)
@@ -44,7 +44,7 @@ def test_the_saved_ir_and_command_reproduce_a_failed_pass(tmp_path):
     again = subprocess.run([str(KILN_OPT), *arguments], capture_output=True, text=True, check=False)
     assert again.returncode != 0
     assert "tile.program_id" in again.stderr and "error:" in again.stderr
-    # Without the broken line the same command succeeds: it is the fault that is reproduced, not some other one.
+    # Without the broken line the same command succeeds: it reproduces this fault and no other.
     mended = [line for line in Path(error.ir_path).read_text().splitlines() if "tile.program_id" not in line]
     Path(error.ir_path).write_text("\n".join(mended))
     assert subprocess.run([str(KILN_OPT), *arguments], capture_output=True, check=False).returncode == 0
@@ -78,7 +78,7 @@ def test_a_fault_of_the_front_end_names_the_line_and_a_command_that_reproduces_i
     assert error.location is not None and f"broken_kernel.py:{line}:" in error.location
     assert error.ir_path is not None and "tile.load" in Path(error.ir_path).read_text(), "what was emitted so far"
 
-    # The command, run by a compiler that is broken in the same way, and by one that is not.
+    # Run the command with a compiler that is broken in the same way, and with one that is not.
     assert error.reproduce is not None
     command, *arguments = shlex.split(error.reproduce)
     assert command == "kiln"

@@ -1,6 +1,6 @@
-"""Whatever a kernel asks of the language, the answer is code or the user's mistake, never a fault of ours.
+"""Whatever a kernel asks of the language, the outcome is code or a user error, never an internal error.
 
-Random statements over values of every kind, seeded; PROGRAMS=n in the environment sets how many.
+Statements are random, over values of every kind, and seeded; PROGRAMS=n in the environment sets how many.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ BUILTINS = (
     "len min max sum abs int float bool tuple zip enumerate reversed all any str repr isinstance getattr print"
     " type list"
 ).split()
-# What a parameter of this name is often given rightly, so that more than its type is tried.
+# Likely valid values for parameters of these names, so that tests reach beyond the type checks.
 LIKELY = {
     "shape": "(8, 8)", "dtype": "kl.float32", "axis": "0", "dim": "0", "input": "t", "x": "t", "y": "t",
     "mask": "(i > 3)", "combine_fn": "add", "pointer": "(x + i)", "constraints": "'=r,r'", "asm": "'mov $0, $1;'",
@@ -119,7 +119,7 @@ PARAMETERS = [
 
 
 def answer(line: str, file: str) -> Exception | None:
-    """What compiling the statement to tile IR raises."""
+    """The exception from compiling the statement to tile IR, or None."""
     text = BEFORE + line + "\n"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     namespace = {"kiln": kiln, "kl": kl, "libdevice": libdevice, "__name__": "nonsense"}
@@ -140,7 +140,7 @@ def test_nonsense_is_the_users_mistake_or_compiles(chunk: int, tmp_path) -> None
     rng = random.Random(chunk)
     compiled = refused = 0
     with kiln.knobs.scope(crash_dir=str(tmp_path)), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Python's own, about what the statements do
+        warnings.simplefilter("ignore")  # Python's own warnings about the statements
         while compiled + refused < CHUNK:
             line = statement(rng)
             try:
@@ -154,5 +154,5 @@ def test_nonsense_is_the_users_mistake_or_compiles(chunk: int, tmp_path) -> None
                 assert not any(word in error.message for word in ("constexpr[", "tensor[", " object at 0x")), str(error)
             compiled += error is None
             refused += error is not None
-    # The statements must not all be refused at once, nor all be right.
+    # Neither all statements may be rejected nor all accepted.
     assert compiled >= CHUNK // 10 and refused >= CHUNK // 10

@@ -1,4 +1,4 @@
-"""What `kiln explain` says of a launch, against counts made by other means."""
+"""`kiln explain` of a launch, checked against independent counts."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_loops_and_branches_follow_their_conditions():
     report = explain.launch(persistent, 4, x, y, 11, BLOCK=16)
     assert arrays(report) == {"x": (6 * 64, 0), "y": (0, 6 * 64)}
     assert not report.data["work"]["estimated"]
-    # 13, 6, 3, 1: each turn stores so many elements and loads all.
+    # 13, 6, 3, 1: each iteration stores that many elements and loads all.
     report = explain.launch(halving, 1, x, 13, BLOCK=16)
     assert arrays(report) == {"x": (4 * 16 * 4, 4 * (13 + 6 + 3 + 1))}
     assert report.data["work"]["loops"][0]["turns"] == 4
@@ -165,7 +165,7 @@ def on_gpu(kernel, signature, grid, values=None, **options):
 
 @pytest.mark.parametrize("step, sectors", [(1, 4), (2, 8), (3, 12), (8, 32), (33, 32)])
 def test_sectors_of_a_strided_access(step, sectors):
-    """32 lanes of 4 bytes, `step` apart: the sectors of 32 bytes between the first and the last, 32 at most."""
+    """32 lanes of 4 bytes, `step` apart: they touch the 32-byte sectors from first to last, at most 32."""
     report = on_gpu(strided, f"x=*fp32:16, y=*fp32:16, STEP={step}, BLOCK=128", 4)
     load, store = report.data["placement"]["accesses"]
     assert store["sectors"] == store["ideal"]
@@ -181,8 +181,8 @@ def test_layouts_are_drawn_where_their_elements_are():
     (product,) = placement["products"]
     assert product["instruction"] == "wgmma" and product["shape"] == [64, 64, 64] and product["type"] == "f16"
     (accumulator,) = [layout for layout in placement["layouts"] if layout["name"].startswith("mma_acc")]
-    # The fragment of the PTX manual: row 8 * (register / 2 % 2) + lane / 4 of the warp's 16, column
-    # 8 * (register / 4) + 2 * (lane % 4) + register % 2.
+    # The fragment layout of the PTX manual: row 8 * (register / 2 % 2) + lane / 4 of the warp's 16, column 8 *
+    # (register / 4) + 2 * (lane % 4) + register % 2.
     for row in range(32):
         for column in range(64):
             warp, lane, register = accumulator["owners"][row][column]
@@ -222,7 +222,7 @@ def tiled(a, b, c, m, n, k, B: kl.constexpr, BK: kl.constexpr):
 
 
 def test_a_roofline_counts_an_array_once():
-    """256 programs in a row each read the same 64 KiB of b: it comes from memory once."""
+    """256 programs in a row each read the same 64 KiB of b, which count as one read from memory."""
     report = on_gpu(
         matmul,
         "a=*fp16:16, b=*fp16:16, c=*fp32:16, m=i32:16, n=i32:16, k=i32:16, BM=16, BN=64, BK=64",
@@ -264,7 +264,7 @@ def test_every_gpu_of_the_target_table_has_a_machine():
 
 
 class Balanced(html.parser.HTMLParser):
-    """Fails where a tag is closed that is not the one open."""
+    """Fails if a closing tag does not match the innermost open one."""
 
     def __init__(self):
         super().__init__()

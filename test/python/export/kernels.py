@@ -1,4 +1,4 @@
-"""Kernels that the tests of exports export."""
+"""Kernels for the tests of `kiln export`."""
 
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ def scale(x, y, n, factor, BLOCK: kl.constexpr):
 
 
 class Row(NamedTuple):
-    """A row of numbers; without a step they lie side by side."""
+    """A row of numbers; contiguous if there is no step."""
 
     data: Any
     count: Any
@@ -27,7 +27,7 @@ class Row(NamedTuple):
 @kiln.jit
 def everything(row: Row, out: Row, blocks, template, add, half: kl.float16, wide: kl.uint64, BLOCK: kl.constexpr,
                MODE: kl.constexpr, SCALE: kl.constexpr, TYPE: kl.constexpr):  # fmt: skip
-    """Every kind of argument; `template` is a word of C++, and an array or nothing."""
+    """Every kind of argument; `template` is a C++ keyword, and an array or None."""
     at = kl.arange(0, BLOCK)
     step = 1 if row.step is None else row.step
     value = kl.load(row.data + at * step, mask=at < row.count).to(kl.float32)
@@ -44,14 +44,14 @@ def everything(row: Row, out: Row, blocks, template, add, half: kl.float16, wide
 
 @kiln.jit
 def special(x, y, n, BLOCK: kl.constexpr):
-    """What no short expression says: a function of CUDA's library, which the runtime has for the CPU."""
+    """Calls what no short C++ expression can do: a CUDA library function, which the runtime implements for the CPU."""
     at = kl.program_id(0) * BLOCK + kl.arange(0, BLOCK)
     kl.store(y + at, kl.extra.libdevice.erfinv(kl.load(x + at, mask=at < n, other=0.0)), mask=at < n)
 
 
 @kiln.jit
 def checked(x, n, BLOCK: kl.constexpr):
-    """Prints, and asserts."""
+    """Uses device_print and device_assert."""
     at = kl.arange(0, BLOCK)
     value = kl.load(x + at, mask=at < n, other=0.0)
     kl.device_print("sum", kl.sum(value))
@@ -60,7 +60,7 @@ def checked(x, n, BLOCK: kl.constexpr):
 
 @kiln.jit
 def copy_blocks(source, to, BLOCK: kl.constexpr):
-    """Through tensor maps, where there are any."""
+    """Copies through tensor maps on targets that have them."""
     row = kl.program_id(0) * BLOCK
     to.store([row, 0], source.load([row, 0]))
 

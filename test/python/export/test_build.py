@@ -1,6 +1,6 @@
-"""Exports, built as a user builds them and run: on the CPU, and on GPUs as far as a driver without one shows.
+"""Exported code, built as a user builds it and run: on the CPU, and on GPUs as far as a fake driver can show.
 
-What the driver is given by a C++ program is compared with what a launch from Python gives it, byte for byte.
+What a C++ program passes to the driver is compared byte for byte with what a launch from Python passes.
 """
 
 import functools
@@ -46,7 +46,7 @@ def call(*words, **environment):
 
 
 def build(exported, program, compiler=COMPILER, flags=()):
-    """Compiles a program with all that was exported, with no build system."""
+    """Compiles a program with everything that was exported, without a build system."""
     source = exported / "program.cpp"
     source.write_text(program)
     library = folder("lib")
@@ -96,7 +96,7 @@ def test_kernels_of_the_library_by_cmake(tmp_path):
     if shutil.which("cmake") is None:
         pytest.skip("no cmake")
     exported = tmp_path / "exported"
-    # For rows at multiples of 16 elements, and for any.
+    # Variants for rows of a multiple of 16 elements, and for any.
     found = [
         variant
         for target in ("cpu-avx2", "cpu-sse")
@@ -171,7 +171,7 @@ int main() {
 
 
 def test_the_elements_of_cpp_round_as_numpy_does(tmp_path):
-    """kiln::f16 and kiln::bf16, over every value of 16 bits and many of 32."""
+    """kiln::f16 and kiln::bf16 agree with numpy on every 16-bit value and many 32-bit ones."""
     import numpy as np
 
     program = build(tmp_path, "#include <kiln/runtime.hpp>\n" + PRELUDE + """
@@ -208,7 +208,7 @@ int main(int count, char **words) {
     number = ~np.isnan(floats)
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(narrow[number, 0], floats[number].astype(np.float16).view(np.uint16))
-    # Half of the last place less the tie, and the tie by the last bit that stays.
+    # Add half a unit in the last place minus one, plus the last kept bit: round to nearest, ties to even.
     rounded = ((values.astype(np.uint64) + 0x7FFF + ((values >> 16) & 1)) >> 16).astype(np.uint16)
     np.testing.assert_array_equal(narrow[number, 1], rounded[number])
     assert np.isnan(narrow[~number, 0].view(np.float16)).all()
@@ -300,7 +300,8 @@ PRODUCT = (
 
 @pytest.mark.skipif(fake_cuda.library() is None, reason="the build has no tests (kiln_fake_cuda)")
 def test_the_driver_is_given_what_python_gives_it(tmp_path):
-    """Parameters, tensor maps, persistent grids, clusters and dependent launches; all bytes of all launches."""
+    """Parameters, tensor maps, persistent grids, clusters and dependent launches: every byte of every launch is the
+    same."""
     python = tmp_path / "python.txt"
     addresses = fake_cuda.run(
         tmp_path,
@@ -390,8 +391,8 @@ int main(int count, char **words) {
     call(program, fake_cuda.library(), *addresses, FAKE_CUDA_RECORD=str(native))
     launches = python.read_text().splitlines()
     assert launches == native.read_text().splitlines()
-    # What they show: a cluster of two and a dependent launch; the driver's mark of three tensor maps; of 1000 programs
-    # those that are resident at once, the others counted behind the arguments.
+    # The launches contain a cluster of two and a dependent launch; three tensor maps, by the driver's mark; and, of a
+    # grid of 1000 programs, only as many as are resident at once, with the count of 1000 after the arguments.
     assert len(launches) == 8
     assert "grid 10 1 1" in launches[4] and "attribute 4:2,1,1 attribute 6:1" in launches[4]
     assert [line.count("4b544d31") for line in launches] == [0] * 6 + [3] * 2

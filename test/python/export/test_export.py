@@ -1,4 +1,4 @@
-"""`kiln export`: what is written, what is refused."""
+"""`kiln export`: what it writes and what it rejects."""
 
 import os
 import pathlib
@@ -34,7 +34,7 @@ def variants(kernel, *signatures, target="cpu-avx2"):
 
 
 def test_the_text_is_what_it_was(tmp_path, capsys):
-    """Golden files. `cp` what this writes over them where a change is meant."""
+    """Golden files. If a change is intended, `cp` the output over them."""
     export(tmp_path, "scale", [SCALE.format(":16") + ", num_warps=8", SCALE.format(""),
                                "x=*fp16, y=*fp16, n=i32, factor=fp32, BLOCK=2048"],
            targets=("sm_90a", "cpu-avx2", "cpu-sse"))  # fmt: skip
@@ -67,7 +67,7 @@ EVERYTHING = (
 
 
 def test_what_a_launch_takes(tmp_path):
-    """Constants that differ are arguments, others are not; tuples are their items."""
+    """Constants that differ between variants are arguments, others are not; tuples are passed as their items."""
     export(tmp_path, "everything", [EVERYTHING.format("None", "None", 1.0, "add", 16),
                                     EVERYTHING.format("i64", "*fp32", 2.5, "negate", 16)])  # fmt: skip
     declared = " ".join((tmp_path / "everything.h").read_text().split())
@@ -96,7 +96,7 @@ def test_the_same_export_gives_the_same_bytes(tmp_path, monkeypatch):
 
 
 def test_code_of_a_gpu_is_what_a_launch_runs(tmp_path):
-    """The bytes of `kiln compile`, which are those of a launch."""
+    """The exported code is the bytes of `kiln compile`, which are those of a launch."""
     export(tmp_path, "scale", [SCALE.format(":16") + ", num_warps=8"], "--disjoint", "all", targets=("sm_90a",))
     assert main(["compile", f"{KERNELS}::scale", "--signature", SCALE.format(":16"), "--num-warps", "8", "--disjoint",
                  "all", "--target", "sm_90a", "-o", str(tmp_path / "compiled.bin")]) == 0  # fmt: skip
@@ -111,7 +111,7 @@ def test_code_of_a_gpu_is_what_a_launch_runs(tmp_path):
 
 
 def test_a_kernel_of_a_module(tmp_path):
-    """`kiln.kernels…` needs no path; an expression of the module is a constexpr; names may be others."""
+    """`kiln.kernels…` needs no path; an expression of the module can be a constexpr; names can be chosen."""
     matrix = "(data=*fp32, batches=1, rows=i32, columns=i32, batch_stride=None, row_stride=i32, column_stride=1)"
     uncut = "(sums=None, arrived=None, whole=None, share=None, steps=None)"
     none = "(alpha=None, row_scale=None, beta=None, c=None, bias=None, residual=None)"
@@ -128,7 +128,7 @@ def test_a_kernel_of_a_module(tmp_path):
 
 
 def test_what_the_library_launches(tmp_path):
-    """With the library's own plan, for a GPU and for the CPU."""
+    """The library's own plan is exported, for a GPU and for the CPU."""
     import numpy as np
     from kiln.kernels.gemm import matmul
 
@@ -139,7 +139,7 @@ def test_what_the_library_launches(tmp_path):
     said = " ".join((tmp_path / "matmul.hpp").read_text().replace("///", "").split())
     assert "0. sm_90a: a.data=*fp16:16" in said and "1. cpu-avx2: a.data=*fp16:16" in said
     assert "schedule='cooperative'" in said and "no other array may overlap a.data, b.data, out.data" in said
-    # Constants without a name in C++, None among them, are no arguments: one function for both.
+    # Constants that C++ cannot name, None among them, are not arguments: one function serves both variants.
     assert (
         "launch(kiln::Stream stream, kiln::Grid grid, kiln::Array<const kiln::f16> a_data, std::int32_t a_rows,"
         " std::int32_t a_columns, std::int32_t a_row_stride, kiln::Array<const kiln::f16> b_data,"

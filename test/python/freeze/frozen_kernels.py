@@ -1,4 +1,4 @@
-"""Kernels that the tests of frozen mode freeze."""
+"""Kernels for the tests of frozen mode."""
 
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ def scale(x, y, n, factor, BLOCK: kl.constexpr):
 
 @kiln.jit
 def product(a, c, m, stride):
-    """c = a aᵀ for 64 columns; on a GPU pointers become descriptors where counts are bounded."""
+    """c = a aᵀ for 64 columns; on a GPU, pointers become descriptors where counts are bounded."""
     i = kl.program_id(0) * 64 + kl.arange(0, 64)
     total = kl.zeros((64, 64), kl.float32)
     for at in range(0, 64, 32):
@@ -31,7 +31,7 @@ class Rows(NamedTuple):
 
 @kiln.jit
 def add_rows(a: Rows, out: Rows, bias, WIDTH: kl.constexpr):
-    """out = a + bias, row by row; without a stride rows lie one after the other; bias may be nothing."""
+    """out = a + bias, row by row. Without a stride rows are contiguous; bias may be None."""
     row = kl.program_id(0)
     at = kl.arange(0, WIDTH)
     a_stride = WIDTH if a.stride is None else a.stride

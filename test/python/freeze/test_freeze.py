@@ -1,4 +1,4 @@
-"""Frozen mode: what a domain enumerates, and that nothing inside of it compiles."""
+"""Frozen mode: what a domain enumerates, and that nothing inside it compiles."""
 
 import os
 import pathlib
@@ -34,7 +34,7 @@ def spelled(domain):
 
 
 def run(tmp_path, program, **environment):
-    """A program of its own in frozen mode, which finds the kernels and counts compiles."""
+    """Runs a program in a new process in frozen mode, with the kernels imported and compiles counted."""
     path = tmp_path / "program.py"
     path.write_text(f"""
 import sys
@@ -61,7 +61,7 @@ def test_every_class_of_an_argument_and_no_other():
     assert spelled(domain) == {
         f"x=*fp32{x}, y=*fp32:16, n={n}, factor=fp32, BLOCK=64" for x in ("", ":16") for n in ("i32", "i32:16", "1")
     }
-    # As far as the range goes.
+    # Only classes that occur in the range.
     short = Domain(kernel(), "x=*fp32:16, y=*fp32:16, n=2..15, factor=fp32, BLOCK=64")
     assert spelled(short) == {"x=*fp32:16, y=*fp32:16, n=i32, factor=fp32, BLOCK=64"}
     wide = Domain(kernel(), "x=*fp32:16, y=*fp32:16, n=2147483640..2147483700, factor=fp32, BLOCK=64")
@@ -86,7 +86,7 @@ def test_overlap_is_asked_for():
 
 
 def test_products_on_a_gpu_are_bounded_or_not():
-    """Integers are known by 8 and 4 as well; counts below 0, above 2^30 and in grids that are too large are not."""
+    """Divisibility by 8 and 4 counts too; counts below 0, above 2^30 or in grids that are too large are not bounded."""
     domain = Domain(kernel("product"), "a=*fp16:16, c=*fp32:16, m=64, stride=-64|64|72|76|77|0|2147483632")
 
     def found(gpu):
@@ -130,7 +130,7 @@ def test_too_many_variants_are_refused_before_anything_is_compiled(tmp_path):
 # ---- bundles ---------------------------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory):
-    """Both kernels, by the command line."""
+    """A bundle with both kernels, made by the command line."""
     path = str(tmp_path_factory.mktemp("frozen") / "bundle")
     words = ["--target", "cpu", "--jobs", "2", "-o", path]
     assert main(["freeze", f"{KERNELS}::scale", "--domain", SCALE, "--overlap", "x,y", *words]) == 0
@@ -168,7 +168,7 @@ print(calls, len(compiles), len(loads))
 """, KILN_FROZEN=bundle)  # fmt: skip
     calls, compiles, loads = map(int, said.split())
     assert (calls, compiles) == (10000, 0)
-    assert loads > 30  # the draws reached this many variants of the bundle
+    assert loads > 30  # the random arguments reached this many variants of the bundle
 
 
 def test_a_launch_outside_of_the_domain_says_what_is_missing(tmp_path, bundle):
@@ -216,7 +216,7 @@ except errors.FrozenError as error:
 
 
 def test_other_sources_are_another_kernel(tmp_path, bundle):
-    """The bundle's code is that of its source: after an edit there is none."""
+    """A bundle's code is tied to its source: after an edit the bundle has none for the kernel."""
     text = pathlib.Path(KERNELS).read_text().replace("* factor", "* factor * 2")
     (tmp_path / "edited.py").write_text(text)
     run(tmp_path, f"""
@@ -259,7 +259,7 @@ def test_the_error_survives_pickling():
 
 @pytest.mark.skipif(fake_cuda.library() is None, reason="the build has no tests (kiln_fake_cuda)")
 def test_a_bundle_for_a_gpu(tmp_path):
-    """Frozen where there is none; run by a driver that has none either."""
+    """Frozen without a GPU, and run by a driver that has none either."""
     path = str(tmp_path / "bundle")
     domain = "x=*fp32, y=*fp32, n=0..5000, factor=fp32, BLOCK=64, num_warps=8"
     words = ["--overlap", "x,y", "--target", "sm_90a", "-o", path]
@@ -292,7 +292,8 @@ def test_a_bundle_for_a_gpu(tmp_path):
 
 # ---- functions of the library ----------------------------------------------------------------------------------------
 def test_calls_of_the_library(tmp_path):
-    """A list of calls is a domain: those of their shapes compile nothing, whatever the arrays hold; others say so."""
+    """A list of calls is a domain: calls of the same shapes compile nothing, whatever the arrays contain; others
+    raise."""
     import numpy as np
     from kiln.freeze import freeze_calls
     from kiln.kernels.norm import rms_norm

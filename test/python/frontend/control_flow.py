@@ -1,10 +1,10 @@
-"""Programs over integers for comparing control flow with Python itself: written by hand, and drawn at random."""
+"""Integer programs that compare control flow with Python itself: some written by hand, some drawn at random."""
 
 from __future__ import annotations
 
 import random
 
-# Each defines f(n, m); integers stay small, so that 32 bits never matter.
+# Each defines f(n, m). Integers stay small, so that 32 bits never overflow.
 PROGRAMS = {
     "early_return": """
 if n > m:
@@ -215,7 +215,7 @@ return s
 
 
 class _Generator:
-    """Statements over the variables a, b, c and the arguments n, m, all always defined."""
+    """Draws statements over the variables a, b, c and the arguments n, m, all of them always defined."""
 
     def __init__(self, seed: int):
         self.random = random.Random(seed)
@@ -236,7 +236,7 @@ class _Generator:
         return f"not ({test})" if self.random.random() < 0.1 else test
 
     def value(self) -> str:
-        # Remainders keep values small; operands are made positive first, as C and Python then agree.
+        # Masking keeps the values small and nonnegative.
         x, y = self.operand(), self.operand()
         return self.random.choice(
             [f"({x} + {y}) & 63", f"({x} * 3 + {y}) & 63", f"({x} ^ {y}) & 63", f"({x} if {self.condition()} else {y})"]
@@ -279,7 +279,7 @@ class _Generator:
         elif form < 0.7:
             self.emit(depth, f"for {index} in kl.static_range({self.random.randint(1, 3)}):")
         else:
-            # A while that ends: its counter is nobody else's and moves first.
+            # A while loop that terminates: nothing else changes its counter, which is incremented first.
             self.emit(depth, f"{index} = 0")
             self.emit(depth, f"while {index} < 5 and ({self.condition()}):")
             self.emit(depth + 1, f"{index} += 1")
@@ -306,7 +306,7 @@ SIDE = 8
 
 
 def source(statements: str) -> str:
-    """A jit function f with these statements, and a kernel that stores f(n, m) for its own place in a 2-d grid."""
+    """A jit function f with these statements, and a kernel that stores f(n, m) at its position in a 2-d grid."""
     lines = "\n".join("    " + line for line in statements.strip("\n").split("\n"))
     return f"""
 @jit
@@ -326,7 +326,7 @@ def direct(out, n, m):
 
 
 class _PlainLanguage:
-    """What `kl` is when Python runs a program itself."""
+    """Stands for `kl` when Python itself runs a program."""
 
     static_range = range
 
@@ -340,5 +340,5 @@ def run_in_python(statements: str, n: int, m: int) -> int:
 
 
 def _range(*bounds: int) -> range:
-    """Python's range; a step of 0 is no iteration, as in kernels, where it cannot be refused."""
+    """Python's range, except that a step of 0 gives no iterations, as in kernels, which cannot report it."""
     return range(0) if len(bounds) == 3 and bounds[2] == 0 else range(*bounds)

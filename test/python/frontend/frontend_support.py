@@ -1,4 +1,4 @@
-"""What the front-end tests share: compiling a kernel given as text or function to IR, and checking what is in it."""
+"""Helpers of the front-end tests: compile a kernel given as text or function to IR, and check the IR."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _counter = itertools.count()
 
 
 def define(text: str, name: str = "kernel", **names: Any) -> KernelFunction:
-    """The function `name` of a piece of Python, compiled under a file name that `linecache` knows."""
+    """The function `name` of a Python source text, compiled under a file name that `linecache` knows."""
     file = f"/kernels/test_{next(_counter)}.py"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     namespace = {"kl": kl, "jit": jit, "constexpr_function": constexpr_function, "__name__": "kernels", **names}
@@ -27,7 +27,7 @@ def define(text: str, name: str = "kernel", **names: Any) -> KernelFunction:
 
 
 def parameters(**types: Any) -> list[Parameter]:
-    """A str is the type of a run-time argument, a one-element list a constexpr value."""
+    """A str is the type of a run-time argument; a one-element list is a constexpr value."""
     return [
         Parameter(name, "constexpr", value=what[0]) if isinstance(what, list) else Parameter(name, "runtime", what)
         for name, what in types.items()
@@ -35,7 +35,7 @@ def parameters(**types: Any) -> list[Parameter]:
 
 
 def ir(fn: KernelFunction | str, **types: Any) -> str:
-    """The tile IR of a kernel; proved to be what a parser reads back."""
+    """The tile IR of a kernel, after checking that it parses back to the same text."""
     if isinstance(fn, str):
         fn = define(fn)
     module = emit(fn, parameters(**types))
@@ -53,7 +53,7 @@ def body(statements: str, **types: Any) -> str:
 
 
 def check(text: str, *patterns: str) -> None:
-    """Each pattern occurs, in this order. `{}` stands for any value name; spaces match any spaces."""
+    """Each pattern occurs, in this order. `{}` matches any value name; a space matches any whitespace."""
     position = 0
     for pattern in patterns:
         parts = [re.escape(part).replace(r"\ ", r"\s+") for part in pattern.split("{}")]
@@ -63,14 +63,14 @@ def check(text: str, *patterns: str) -> None:
 
 
 def fails(text: str, **types: Any) -> CompilationError:
-    """The mistake in a kernel given as text."""
+    """The error from compiling a kernel given as text."""
     with pytest.raises(CompilationError) as caught:
         emit(define(text), parameters(**types))
     return caught.value
 
 
 def fails_in(statements: str, **types: Any) -> CompilationError:
-    """The mistake in a kernel with these statements as its body (they start in line 3)."""
+    """The error from compiling a kernel with these statements as its body (they start in line 3)."""
     types = types or {"x": "*fp32", "n": "i32", "BLOCK": [16]}
     names = ", ".join(f"{name}: kl.constexpr" if isinstance(what, list) else name for name, what in types.items())
     lines = "\n".join("    " + line for line in statements.strip("\n").split("\n"))

@@ -1,4 +1,4 @@
-"""The C++ builder by itself: handles, constants, regions, and what it refuses."""
+"""The C++ builder on its own: handles, constants, regions, and what it rejects."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def constants(builder: Builder, *pairs: tuple[str, object]) -> str:
         ("f32", math.nan, "arith.constant 0x7FC00000 : f32"),
         ("f32", -0.0, "arith.constant -0.000000e+00 : f32"),
         ("f16", 65520.0, "arith.constant 0x7C00 : f16"),
-        ("bf16", 1.00390625, "arith.constant 1.000000e+00 : bf16"),  # a tie goes to even
+        ("bf16", 1.00390625, "arith.constant 1.000000e+00 : bf16"),  # ties round to even
         ("f64", 0.1, "arith.constant 1.000000e-01 : f64"),
         ("f8E5M2", 1.1, "arith.constant 1.000000e+00 : f8E5M2"),
         ("tensor<4xi1>", True, "arith.constant dense<true> : tensor<4xi1>"),

@@ -1,4 +1,4 @@
-"""Control flow, run: each program gives what Python gives, for every pair of small arguments."""
+"""Control flow at run time: each program gives Python's result for every pair of small arguments."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_written(name):
 @pytest.mark.parametrize("name", ["early_return", "triple", "step_of_unknown_sign", "tuple_carried"])
 @pytest.mark.parametrize(("n", "m"), [(0, 0), (1, 1), (7, 1), (1, 6), (5, 4)])
 def test_specialised_arguments(name, n, m):
-    # An argument that is 1 is a constexpr: the same program with a known value.
+    # An argument of 1 is a constexpr: the same program with a known value.
     kernel = define(source(PROGRAMS[name]), "direct", jit=kiln.jit)
     out = np.zeros(1, np.int32)
     kernel[1](out, n, m)
@@ -87,7 +87,7 @@ def test_an_early_return_keeps_others_from_writing():
 
 
 def test_the_test_of_a_loop_reads_nothing_after_break(monkeypatch):
-    # The test loads x[i]; after `break` it would read past the end.
+    # The loop condition loads x[i]; after `break` it would read past the end.
     monkeypatch.setenv("KILN_CHECK", "bounds")
     kernel = define(
         "@jit\ndef kernel(x, out, n):\n    i = 0\n    while kl.load(x + i) > 0:\n        i += 1\n        if i == n:\n"

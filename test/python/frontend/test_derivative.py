@@ -1,4 +1,4 @@
-"""Derivatives of jit functions, op by op: against differences of float64, and what has none."""
+"""Derivatives of jit functions, op by op, checked against finite differences in float64; and ops that have none."""
 
 import kiln
 import kiln.language as kl
@@ -48,7 +48,7 @@ def library(x, y):
 
 @kiln.jit
 def quiet(x, y):
-    """Extrema that let NaN through."""
+    """Extrema that propagate NaN."""
     return kl.maximum(x, y, propagate_nan=kl.PropagateNan.ALL) * kl.minimum(
         x * 0.5, y + 1.0, propagate_nan=kl.PropagateNan.ALL
     )
@@ -69,7 +69,7 @@ def kernel(x, y, value, slope, FUNCTION: kl.constexpr):
 
 @kiln.jit
 def spread_kernel(x, y, slope, FUNCTION: kl.constexpr):
-    """A number and a column are differentiated by, of which the function makes tiles."""
+    """Derivatives with respect to a scalar and to a column, both of which the function broadcasts."""
     at = kl.arange(0, 8)
     _, by_number = with_derivative(FUNCTION, kl.load(x), kl.load(y + at))
     kl.store(slope + at, by_number)
@@ -122,7 +122,7 @@ def run(function, x, y):
 
 
 def test_slopes_of_float32_are_those_that_are_known():
-    """Differences of float32 would be too coarse."""
+    """Checks float32 against exact derivatives, as finite differences in float32 would be too coarse."""
     x, y = np.linspace(0.5, 2.0, 64), np.zeros(64)
     exact = np.log(2.0) * np.exp2(x) - 1 / x**2
     np.testing.assert_allclose(run(by_instructions, x, y), exact, rtol=1e-5, atol=1e-6)
@@ -150,7 +150,7 @@ def test_of_equal_candidates_the_first_counts_and_zero_has_no_absolute_slope():
 
 
 def test_every_rule_is_tried(monkeypatch):
-    """But for hints, which floats do not take, and elements of tiles, which nothing of single elements gives."""
+    """Except hints, which do not apply to floats, and ops on tiles, which no elementwise function contains."""
     used, plain_rule = set(), derivative.rule_of
 
     def rule_of(step):

@@ -126,7 +126,7 @@ def test_exec():
 
 
 def test_exec_of_a_text_nobody_holds():
-    # Another text with the same names is at hand: it must not be taken for this one.
+    # Another text defines the same names; it must not be mistaken for this one.
     other = PROGRAM.replace("print(", "text = str(")
     with pytest.raises(CompilationError, match="source of kernel cannot be found"):
         exec(other.replace("41", "42"), {})
@@ -140,7 +140,7 @@ class Holder:
 
 
 def test_exec_of_a_global_and_of_an_attribute_in_a_thread():
-    # The thread's frames hold neither text: both are found through the names in the code that calls exec.
+    # The thread's frames contain neither text: both are found through the names in the code that calls exec.
     found = []
 
     def define():
@@ -156,7 +156,7 @@ def test_exec_of_a_global_and_of_an_attribute_in_a_thread():
 
 
 def test_exec_of_a_formatted_text():
-    # The pieces of the f-string are constants of this function, and no Python by themselves.
+    # The pieces of the f-string are constants of this function, and not valid Python by themselves.
     for value in (41, 42):
         names: dict = {"jit": jit, "kl": kl}
         text = f"@jit\ndef kernel(x):\n    kl.store(x, ({value}\n    ))\n"
@@ -187,7 +187,7 @@ def test_the_right_one_of_two_equal_names():
 
 
 def test_notebook_cell():
-    # What IPython does: each cell is a file that only linecache knows.
+    # As in IPython, each cell is a file that only linecache knows.
     text = "@jit\ndef kernel(x):\n    kl.store(x, 7)\n"
     linecache.cache["<ipython-input-1-abc>"] = (len(text), None, text.splitlines(True), "<ipython-input-1-abc>")
     names: dict = {"jit": jit, "kl": kl}
@@ -204,7 +204,7 @@ def test_typed_into_a_repl(tmp_path):
 
 
 def type_into_python(lines: list[str], home: os.PathLike) -> str:
-    """What an interactive Python shows on a terminal."""
+    """What interactive Python prints on a terminal."""
     import pty
     import select
 
@@ -225,7 +225,7 @@ def type_into_python(lines: list[str], home: os.PathLike) -> str:
         except OSError:
             break
         shown += received
-        # One line for each prompt: typed ahead, lines would not be echoed in order.
+        # Send one line per prompt: lines typed ahead would not be echoed in order.
         if pending and shown.endswith((b">>> ", b"... ")):
             os.write(terminal, pending.pop(0))
         elif not received:
@@ -257,7 +257,7 @@ def test_edited_file_is_noticed(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert "constant 3" in ir(same, x="*i32"), "moved, but not edited"
-    # What is imported again is the new text, and what was imported before stays what it was.
+    # A fresh import gets the new text; what was imported before keeps the old one.
     exec(compile(path.read_text(), str(path), "exec"), names)
     assert "constant 8" in ir(jit(names["kernel"]), x="*i32")
     assert "constant 7" in ir(kernel, x="*i32")
@@ -326,7 +326,7 @@ def test_changed_global_is_noticed():
     assert not kernel.is_current()
     assert kernel.cache_key != before and kernel.is_current()
     assert "constant 2" in ir(kernel, x="*i32")
-    kernel.fn.__globals__["C"] = kl.constexpr(2.0)  # equal, but another type
+    kernel.fn.__globals__["C"] = kl.constexpr(2.0)  # equal, but of another type
     assert not kernel.is_current()
     del kernel.fn.__globals__["C"]
     assert not kernel.is_current()

@@ -1,4 +1,4 @@
-"""What each construct of the language becomes in tile IR."""
+"""The tile IR of each construct of the language."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kiln.frontend.function import jit
 
 @jit
 def vector_add(x, y, out, n, BLOCK: kl.constexpr):
-    """A docstring is no statement."""
+    """A docstring is not a statement."""
     offsets = kl.program_id(0) * BLOCK + kl.arange(0, BLOCK)
     mask = offsets < n
     total = kl.load(x + offsets, mask=mask) + kl.load(y + offsets, mask=mask)
@@ -129,7 +129,7 @@ def test_hints_that_ask_for_nothing_leave_nothing():
 
 
 def test_no_stages_is_a_hint():
-    """It stands against the number of the launch."""
+    """It overrides the launch's num_stages."""
     text = body("for i in kl.range(0, n, num_stages=0):\n    kl.store(x + i, i)", x="*i32", n="i32")
     check(text, "tile.num_stages = 0 : i32")
 

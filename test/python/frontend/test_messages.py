@@ -1,4 +1,4 @@
-"""A mistake in a kernel: what is said, what the caret marks, the chain of calls, the fix."""
+"""Mistakes in kernels: the message, what the caret marks, the chain of calls, the suggested fix."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def two(a):
 def test_mistake(statements, mark, message, hint):
     shift = OUTER.count("\n")
     lines = "\n".join("    " + line for line in statements.split("\n"))
-    # Line numbers in the table count from the decorator; pad the helpers in front away.
+    # Line numbers in the table count from the decorator; subtract the lines of the helpers above it.
     text = f"{OUTER}@jit\ndef kernel(x, n, BLOCK: kl.constexpr):\n{lines}\n"
     error = fails(text, x="*fp32", n="i32", BLOCK=[16])
     said = error.message

@@ -83,7 +83,7 @@ async def waits(x, s):
 
 
 def test_what_cannot_be_compiled_has_none():
-    """Its error is that of the compile."""
+    """Compiling it reports the error."""
     assert not descriptor_strides(KernelFunction(waits)).names
 
 

@@ -1,4 +1,4 @@
-"""Structs: declared, given to kernels, made in kernels, and what is said of mistakes."""
+"""Structs: declaring them, passing them to kernels, making them in kernels, and error messages."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_constexpr_fields_specialise_and_others_do_not():
     assert out.tolist() == [0, 1, 2, 0]
     assert first_row[1](Rows(x, 5, 2), out, 4) is compiled and out.tolist() == [0, 1, 0, 0]
     assert first_row[1](Rows(x, 4, 3, True), out, 4) is not compiled and out.tolist() == [0, 1, 2, 3]
-    # Numbers in constexpr fields are what they are: 16 is not "some multiple of 16", 1.0 is not 1.
+    # Numbers in constexpr fields keep their exact value: 16 is not "some multiple of 16", 1.0 is not 1.
     scaled = {N: read_scaled[1](Scaled(x, 2.0, N), out) for N in (0, 3)}
     assert scaled[0] is not scaled[3] and out[0] == 6
 
@@ -180,7 +180,7 @@ def read_scaled(x, out):
 
 
 def test_named_tuples_with_methods_and_fields_of_any_name():
-    # Its field `values` is not what a tuple of the language has under that name.
+    # Its field `values` hides the attribute `values` of the language's tuples.
     x, out = np.array([3.0, 5.0], np.float32), np.zeros(1, np.float32)
     read_scaled[1](Scaled(x, 4.0, 1), out)
     assert out[0] == 20
@@ -470,7 +470,7 @@ def test_tuning_by_fields():
     assert len(seen) == 2
     tuned[1](Rows(x, 4, 3), Rows(out, 4, 4))
     assert len(seen) == 4
-    # Another element type is another key, though the arrays are in structs.
+    # Another element type is another key, even for arrays inside structs.
     tuned[1](Rows(x.astype(np.float16), 4, 3), Rows(out, 4, 4))
     assert len(seen) == 6
     with pytest.raises(errors.UsageError, match=r"expected the name of a parameter, got 'z\.columns'"):
@@ -566,7 +566,8 @@ def test_warnings_about_strides_leave_structs_alone(monkeypatch, recwarn):
 
 
 def test_a_struct_that_was_launched_is_made_as_before():
-    """Once its class is known to the launcher, giving all fields by place runs no Python; everything else does."""
+    """Once the launcher knows the class, constructing it with all fields positional runs no Python; everything else
+    does."""
 
     @kiln.struct
     class Made:

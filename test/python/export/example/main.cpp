@@ -10,7 +10,7 @@
 
 namespace {
 
-/// Ends the program where something went wrong.
+/// Exits with the message of a failed status.
 void require(const kiln::Status &status) {
   if (status)
     return;
@@ -24,7 +24,7 @@ template <typename T> T require(kiln::Result<T> result) {
   return *std::move(result);
 }
 
-/// Elements at an address that is a multiple of 64 bytes, with numbers from -1 to 1.
+/// Elements at an address aligned to 64 bytes, with values from -1 to 1.
 template <typename T> class Tensor {
 public:
   explicit Tensor(std::size_t count) : storage_(count + 64 / sizeof(T)), count_(count) {
@@ -57,7 +57,7 @@ void check_rms_norm(const kernels::rms_norm &kernel, int rows, int n, int stride
   const float eps = 1e-5f;
   const std::size_t count = std::size_t(rows) * std::size_t(stride);
   Tensor<kiln::f16> x(count), weight(std::size_t(n) + 8), y(count);
-  // From an address and with strides that are multiples of nothing, the general variant runs.
+  // If the address and strides are multiples of nothing, the general variant runs.
   const int shift = stride % 16 ? 1 : 0;
   const float per_column = 1.0f / float(n);
   require(kernel.launch(kiln::Stream::cpu(), rows, x.data(), rows, stride, n, per_column, weight.data() + shift,
@@ -69,7 +69,7 @@ void check_rms_norm(const kernels::rms_norm &kernel, int rows, int n, int stride
     const double scale = 1 / std::sqrt(squares / n + eps);
     for (int i = 0; i < n; ++i) {
       const double expected = x[std::size_t(row * stride + i)] * scale * weight[std::size_t(i + shift)];
-      // One rounding to fp16, and the sum's in fp32.
+      // The tolerance covers one rounding to fp16 and those of the fp32 sum.
       expect_close("rms_norm", y[std::size_t(row * stride + i)], expected, 1e-3 * std::abs(expected) + 1e-6);
     }
   }
@@ -95,13 +95,13 @@ void check_errors(const kernels::rms_norm &kernel) {
   auto launch = [&](kiln::Stream stream, kiln::Grid grid) {
     return kernel.launch(stream, grid, x.data(), 1, 64, 64, 1.0f / 64, x.data(), x.data(), 1, 64, 64, 1.0f / 64, 1e-5f);
   };
-  // Some GPU, where there is none, and a grid that no launch has.
+  // A GPU that does not exist, and an invalid grid.
   kiln::Status status = launch(kiln::Stream::cuda(nullptr, 99), 1);
   if (status || status.code() == kiln::Code::Ok || status.message().empty())
     std::exit(1);
   if (launch(kiln::Stream::cpu(), -1).code() != kiln::Code::InvalidArgument)
     std::exit(1);
-  // No program instance, nothing to do.
+  // An empty grid does nothing.
   require(launch(kiln::Stream::cpu(), 0));
 }
 
@@ -120,7 +120,7 @@ int main() {
   check_matmul(product, 7, 33, 65);
   check_errors(norm);
 
-  // One kernel from several threads at once, some of which make it by themselves.
+  // Use one kernel from several threads at once; some threads load their own.
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i)
     threads.emplace_back([i, norm] {
