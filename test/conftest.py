@@ -1,4 +1,4 @@
-"""No test sees the user's artifact cache, nor leaves anything there: tests of the cache make their own."""
+"""No test sees the user's artifact cache or writes to it: tests of the cache make their own."""
 
 import os
 

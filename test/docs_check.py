@@ -1,6 +1,6 @@
 """make docs-check: runs every fenced Python example of the documents, and checks generated tables against their source.
 
-Each file's examples run in order in one fresh namespace; kernels need their source, so an example is compiled under a
+The examples of a file run in order in one fresh namespace. As kernels need their source, an example is compiled under a
 name that linecache knows.
 """
 
@@ -45,7 +45,7 @@ def check_switches() -> list[str]:
 
 
 def pass_order() -> list[str]:
-    """The names of passes that Pipeline.cpp adds, in the order of its lines."""
+    """The names of the passes that Pipeline.cpp adds, in source order."""
     flags = {"Inliner": "inline", "SymbolDCE": "symbol-dce", "CSE": "cse", "Canonicalizer": "canonicalize"}
     for path in ROOT.glob("compiler/**/Passes.td"):
         flags |= re.findall(r'^def (\w+)Pass : Pass<"([\w-]+)"', path.read_text(), re.MULTILINE)

@@ -1,4 +1,4 @@
-"""lit: dialect, passes, conversion and tools, on IR, with no GPU."""
+"""lit: dialects, passes, conversions and tools, on IR, without a GPU."""
 
 import glob
 import os
@@ -11,7 +11,7 @@ config.suffixes = [".mlir", ".test"]
 config.excludes = ["Inputs", "python", "runtime", "kernels", "CMakeLists.txt"]
 config.test_source_root = os.path.dirname(__file__)
 root = os.path.dirname(config.test_source_root)
-# Absolute: each test runs in its own folder.
+# Absolute paths, as each test runs in its own folder.
 build = os.path.join(root, os.environ.get("KILN_BUILD", "build"))
 config.test_exec_root = os.path.join(build, "test", "lit")
 
@@ -24,7 +24,7 @@ config.environment["PYTHONPATH"] = os.path.join(build, "python")
 if fill := os.environ.get("MALLOC_PERTURB_"):
     config.environment["MALLOC_PERTURB_"] = fill
 config.environment["FILECHECK_OPTS"] = "--dump-input-filter=all -dump-input-context=10"
-# ptxas: there is an assembler for NVIDIA GPUs, as a package of the environment or in a toolkit.
+# ptxas: an assembler for NVIDIA GPUs is available, from a package of the environment or a toolkit.
 python = lit_config.params.get("python", os.path.join(root, ".venv", "bin", "python"))
 packaged = glob.glob(os.path.join(os.path.dirname(python), "..", "lib", "python3*", "site-packages", "nvidia", "cu13"))
 toolkits = [*packaged, os.environ.get("CUDA_HOME", ""), "/usr/local/cuda"]

@@ -1,6 +1,7 @@
-"""Tests run on whatever the switches say: with KILN_TARGET=cuda KILN_STAGE_ARRAYS=1 those of the language run on a GPU.
+"""The tests run under whatever switches are set: with KILN_TARGET=cuda KILN_STAGE_ARRAYS=1 the language tests run on a
+GPU.
 
-What is about the CPU target alone (its stages, checks, threads, vectors) is marked `cpu` and skipped there.
+Tests of the CPU target alone (its stages, checks, threads, vectors) are marked `cpu` and skipped there.
 """
 
 import os
@@ -11,7 +12,7 @@ import pytest
 
 
 def pytest_configure(config):
-    """What is kept between processes (times of tuned kernels) is kept for this run alone, by all of its workers."""
+    """Data kept between processes (times of tuned kernels) is kept for this run only, and shared by all its workers."""
     if "XDG_CACHE_HOME" not in os.environ:
         os.environ["XDG_CACHE_HOME"] = folder = tempfile.mkdtemp(prefix="kiln-test-cache-")
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
@@ -27,7 +28,7 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.skip(reason="about the CPU target"))
 
 
-# The test in which this process lost its device: what comes after it says nothing about itself.
+# The test in which this process lost its device; results of later tests mean nothing.
 _lost_in = ""
 
 

@@ -1,4 +1,4 @@
-"""The console script as a whole; its verbs are tested beside what they do."""
+"""The console script as a whole; its subcommands are tested with the modules they use."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ from kiln.cli import bench
 
 
 def test_a_reader_that_goes_away_is_no_error():
-    """`kiln info | head -1`"""
+    """As in `kiln info | head -1`."""
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run([sys.executable, "-m", "kiln.cli", "info"], stdout=writer, stderr=subprocess.PIPE, text=True)
@@ -42,7 +42,7 @@ def add(x, n, BLOCK: kl.constexpr):
 @pytest.mark.cpu
 @pytest.mark.parametrize("stage, file", [("tile", "k.tile.mlir"), ("llvm", "k.ll")])
 def test_what_compile_prints_can_be_fed_back(tmp_path, stage, file):
-    """`kiln compile mine.py::add --to llvm > k.ll`, then `kiln compile k.ll`"""
+    """As in `kiln compile mine.py::add --to llvm > k.ll`, then `kiln compile k.ll`."""
     source, kept = tmp_path / "talkative.py", tmp_path / file
     source.write_text(TALKATIVE)
     signature = ["--signature", "x=*fp32, n=i32, BLOCK=16"]

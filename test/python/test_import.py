@@ -1,4 +1,4 @@
-"""Importing costs nothing a program would notice: time, and what is loaded."""
+"""Importing Kiln costs nothing that a program would notice, in time or in loaded modules."""
 
 import subprocess
 import sys
@@ -20,7 +20,7 @@ print(elapsed * 1e3, ",".join(loaded))
 
 @pytest.fixture
 def program(tmp_path):
-    """A file, as programs are: the source of a kernel given to -c has to be kept at once."""
+    """Writes the program to a file, as programs are: with -c, the source of a kernel has to be captured at once."""
     path = tmp_path / "program.py"
     path.write_text(PROGRAM)
     return path
@@ -38,7 +38,7 @@ def test_nothing_heavy_is_loaded(program):
 
 @pytest.mark.bench
 def test_import_time(program):
-    """60 ms is the promise for a warm import; the best of five, because the machine is shared."""
+    """The promise is 60 ms for a warm import; best of five runs, because the machine is shared."""
     assert min(measure(program)[0] for _ in range(5)) <= 60
 
 

@@ -1,4 +1,4 @@
-"""What ARCHITECTURE.md says is absent, checked on the source."""
+"""Checks on the source what ARCHITECTURE.md says must not occur."""
 
 import ast
 import functools
@@ -34,7 +34,7 @@ def test_includes(folder, forbidden, allowed):
 
 
 def rooms() -> dict[str, list[str]]:
-    """What each folder of C++ may include, by ARCHITECTURE.md's table: folders, or the beginnings of some."""
+    """What each C++ folder may include, by ARCHITECTURE.md's table: folders, or path prefixes."""
     table = re.findall(r"^\| `([\w/]+)` \|.*\|([^|]*)\|$", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE)
     short = {"all": "", "all of compiler": "compiler", "dialects": "dialects"}
     allowed: dict[str, list[str]] = {}
@@ -67,7 +67,7 @@ def test_rooms_include_what_the_table_says():
                     if not any(name.startswith(may) for may in (here + "/", *allowed[here])):
                         wrong.append(f"{path}: {name}")
     assert not wrong
-    # What holds no room: the precompiled header of the dialects, kiln-opt.
+    # Files that belong to no room: the precompiled header of the dialects, kiln-opt.
     assert {pathlib.Path(path).parts[:2] for path in without} <= {
         ("dialects", "Pch.h"),
         ("dialects", "Pch.cpp"),
@@ -76,7 +76,7 @@ def test_rooms_include_what_the_table_says():
 
 
 def test_barriers_are_emitted_in_one_place():
-    """So that kiln-verify-barriers, which asks the same function as that place, has seen every one."""
+    """So that kiln-verify-barriers, which uses the same function as that place, sees every one."""
     barrier = re.compile(
         r"nvvm\.(barrier|bar\.warp)|NVVM::(Barrier|Cluster)|\bbar\.(sync|red|arrive)\b|barrier\.c(ta|luster)\."
     )
@@ -91,7 +91,7 @@ def test_barriers_are_emitted_in_one_place():
 
 
 def test_layouts_are_made_in_one_place():
-    """Others change digits by a LayoutBuilder, or name a constructor."""
+    """Other code changes digits through a LayoutBuilder, or uses a named constructor."""
     made = [str(path.relative_to(ROOT)) for top in ("dialects", "compiler") for path in (ROOT / top).rglob("*.cpp")
             if "Layout::create(" in path.read_text()]  # fmt: skip
     assert made and all(path.startswith("dialects/layout/") for path in made)
@@ -131,7 +131,7 @@ def test_every_room_has_a_kernel_readme():
 
 
 def test_a_launch_asks_its_owner_by_the_names_of_the_protocol():
-    """C++ names Python's methods in one file, and those are the ones of the protocol that mypy checks."""
+    """C++ names Python's methods in only one file, and they are exactly those of the protocol that mypy checks."""
     text = (ROOT / "python/bindings/launch/Owner.cpp").read_text()
     asked = {name for names in re.findall(r'\.attr\("(\w+)"\)|\brefuse\("(\w+)"', text) for name in names if name}
     protocols = ast.parse((ROOT / "python/kiln/runtime/owner.py").read_text()).body
@@ -153,7 +153,8 @@ DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def bound_twice(text: str) -> list[str]:
-    """The functions and classes of a module, and the methods of a class, that redefine one of the same name."""
+    """The functions and classes of a module, and the methods of a class, that redefine an earlier one of the same
+    name."""
 
     def adds_to_another(node: ast.AST) -> bool:
         kinds = (".setter", ".getter", ".deleter", "overload", ".register")
@@ -172,13 +173,13 @@ def bound_twice(text: str) -> list[str]:
 
     found: list[str] = []
     names = re.findall(r"^ *(?:async def|def|class) (\w+)", text, re.MULTILINE)
-    if len(names) != len(set(names)):  # else there is nothing to find, and parsing takes most of the time
+    if len(names) != len(set(names)):  # otherwise there is nothing to find, and parsing takes most of the time
         look(ast.parse(text))
     return found
 
 
 def test_no_function_or_class_replaces_another_of_its_name():
-    """The first of two tests would never run, and a kernel is looked up in its file by its name."""
+    """The first of two such tests would never run, and a kernel is looked up in its file by name."""
     wrong, looked_at = [], 0
     for path in python_files("test", "kernels", "python/kiln", "bench"):
         looked_at += 1
@@ -198,7 +199,7 @@ PACKAGES = (("python/kiln", "kiln"), ("kernels", "kiln.kernels"), ("bench", ""),
 
 
 def modules() -> dict[str, pathlib.Path]:
-    """The Python files of the packages by the names that they are imported by."""
+    """The Python files of the packages, by the names under which they are imported."""
     found = {}
     for folder, package in PACKAGES:
         for path in (ROOT / folder).rglob("*.py"):
@@ -208,7 +209,7 @@ def modules() -> dict[str, pathlib.Path]:
 
 
 def imported(name: str, path: pathlib.Path, text: str, known: set[str], functions: bool) -> set[str]:
-    """The files that importing a file imports; with ``functions``, also those of its functions."""
+    """The files that importing a file imports; with `functions`, also those imported inside its functions."""
     package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
     found: set[str] = set()
 
@@ -233,7 +234,7 @@ def imported(name: str, path: pathlib.Path, text: str, known: set[str], function
 
 
 def python_rooms() -> dict[str, list[str]]:
-    """What each folder of the package may import, by ARCHITECTURE.md's table: modules, or packages whole."""
+    """What each folder of the package may import, by ARCHITECTURE.md's table: modules, or whole packages."""
     text = (ROOT / "ARCHITECTURE.md").read_text()
     rows = re.findall(r"^\| `python/kiln/(\w+)` \|.*\|([^|]*)\|$", text, re.MULTILINE)
     names = {room: re.findall(r"`([\w.]+)`", may) for room, may in rows if "all of" not in may}
@@ -241,8 +242,8 @@ def python_rooms() -> dict[str, list[str]]:
 
 
 def imported_elsewhere(room: str, known: dict[str, pathlib.Path]) -> set[str]:
-    """Modules of other rooms that files of a room import, at once or when a function runs; files of no room are
-    everybody's."""
+    """Modules of other rooms that files of a room import, at module level or in functions; files outside any room are
+    open to all."""
     found: set[str] = set()
     for name, path in known.items():
         if name.startswith(f"kiln.{room}.") or name == f"kiln.{room}":
@@ -271,7 +272,7 @@ def test_the_table_lists_every_python_room_and_nothing_that_no_file_imports():
 
 
 def cycle_in(graph: dict[str, set[str]]) -> list[str]:
-    """Files that import one another in a ring, or nothing."""
+    """Files that import one another in a cycle, or nothing."""
     done: set[str] = set()
 
     def follow(name: str, path: list[str]) -> list[str]:
@@ -290,8 +291,8 @@ def cycle_in(graph: dict[str, set[str]]) -> list[str]:
 @pytest.mark.parametrize("folder", [folder for folder, _ in PACKAGES])
 def test_no_files_import_one_another(folder):
     known = modules()
-    # What functions import when they run may turn back between rooms of the package: a kernel launches through the
-    # runtime, whose first launch loads the front end. Files of the benchmarks have no such reason.
+    # Imports inside functions may go back and forth between rooms of the package: a kernel launches through the
+    # runtime, whose first launch loads the front end. The benchmarks have no reason for that.
     functions = folder == "bench"
     graph = {
         name: imported(name, path, path.read_text(), set(known), functions)

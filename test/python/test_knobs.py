@@ -1,4 +1,4 @@
-"""The registry of switches: reading, overriding, refusing, logging."""
+"""The registry of switches: reading, overriding, rejecting, logging."""
 
 import os
 import subprocess
@@ -52,7 +52,7 @@ def test_a_scope_belongs_to_its_thread():
 
 @pytest.mark.cpu
 def test_threads_with_scopes_of_their_own_launch_one_kernel():
-    """Each gets the code for its own switches, however they take turns; and scopes that overlap end right."""
+    """Each thread gets the code for its own switches in any interleaving, and overlapping scopes end correctly."""
     wrong = []
 
     def work(check):

@@ -1,4 +1,4 @@
-"""Speed that is promised: the CPU target against numpy, and the time to compile a library kernel."""
+"""Promised speed: the CPU target against numpy, and the time to compile a library kernel."""
 
 import os
 import pathlib
@@ -13,13 +13,13 @@ CPU = pathlib.Path(__file__).resolve().parents[2] / "bench" / "cpu.py"
 
 pytestmark = pytest.mark.bench
 
-# Others had more than this share of the processors: Kiln's number is that of all cores and loses more than numpy's,
-# which is mostly that of one.
+# The share of CPU time used by other programs above which a measurement counts as disturbed: Kiln uses all cores and
+# loses more than numpy, which mostly uses one.
 DISTURBED = 0.1
 
 
 def spent_by_others() -> float:
-    """Seconds that the processors this process may use have spent on other programs, virtual machines included."""
+    """Seconds that the CPUs this process may use have spent on other programs, virtual machines included."""
     mine = {f"cpu{number}" for number in os.sched_getaffinity(0)}
     ticks = 0
     for line in pathlib.Path("/proc/stat").read_text().splitlines():
@@ -32,11 +32,12 @@ def spent_by_others() -> float:
 
 @pytest.mark.parametrize("name", ["add", "softmax", "rms_norm", "matmul"])
 def test_against_numpy(name):
-    """Three tries; one that other programs disturbed proves nothing, unless it is beyond what they could do."""
+    """Three tries. A try that other programs disturbed proves nothing, unless the loss is more than they could
+    cause."""
     said, proofs = [], 0
     for _ in range(3):
         start, others = time.perf_counter(), spent_by_others()
-        # In a separate process: it changes how numpy loads.
+        # In a separate process, as it changes how numpy is loaded.
         run = subprocess.run([sys.executable, CPU, "--only", name], capture_output=True, text=True)
         if run.returncode == 0:
             return

@@ -1,4 +1,4 @@
-"""What programs learn about a GPU, with a driver that has none (runtime/fake_cuda.py)."""
+"""What programs can query about a GPU, with a driver that has none (runtime/fake_cuda.py)."""
 
 import pathlib
 import sys

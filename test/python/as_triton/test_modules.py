@@ -113,7 +113,7 @@ def test_installing_twice_and_taking_it_back():
     as_triton.uninstall()
     as_triton.uninstall()
     assert not as_triton.installed() and "triton" not in sys.modules
-    assert triton.cdiv(10, 4) == 3  # what was imported goes on working
+    assert triton.cdiv(10, 4) == 3  # earlier imports keep working
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("triton")
 

@@ -71,7 +71,7 @@ def test_a_listener_is_told_how_long_a_compile_took(triton, double, tmp_path):
         double.device_caches.clear()
         double[(1,)](np.ones(64, np.float32), B=64)
     double[(1,)](np.ones(32, np.float32), B=32)
-    assert len(told) == 2  # no listener is left
+    assert len(told) == 2  # no listener remains
     first, second = told
     times = first["times"]
     assert not first["cache_hit"] and isinstance(times, CompileTimes)
@@ -139,7 +139,7 @@ def test_code_kept_before_triton_was_imported_is_found_after(triton, tmp_path):
     finally:
         sys.modules["kiln.as_triton.language"] = hidden
     fill.unload()
-    with kiln.knobs.scope(cache=str(tmp_path), frozen=str(tmp_path)):  # found by the source, or an error
+    with kiln.knobs.scope(cache=str(tmp_path), frozen=str(tmp_path)):  # found through the source, or an error
         fill[(1,)](x, B=64)
         fill.unload()
         with triton.knobs.runtime.scope():

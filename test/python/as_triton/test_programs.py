@@ -1,4 +1,5 @@
-"""Runs every program of programs/: as a user of Triton writes them, each checks itself with numpy, none knows Kiln."""
+"""Runs every program of programs/, written as users of Triton write them: each checks itself with numpy, none knows
+Kiln."""
 
 import pathlib
 import subprocess

@@ -1,4 +1,4 @@
-"""`kiln run`: programs as `python` runs them."""
+"""`kiln run` runs programs as `python` does."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The host's side: driver, launches, arrays seen as another type, hooks, switches, errors."""
+"""The host side: driver, launches, arrays reinterpreted as another type, hooks, switches, errors."""
 
 import inspect
 import os
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.cpu
 
 
 class Array:
-    """A tensor as far as a wrapper of one looks."""
+    """The attributes of a tensor that a wrapper provides."""
 
     def __init__(self, array, dtype=None):
         self.array, self.dtype, self.shape = array, dtype or array.dtype, array.shape
@@ -108,7 +108,7 @@ def test_a_compiled_kernel_is_launched(double):
     y[:] = 0
     kernel.run(4, 1, 1, 0, kernel.function, kernel.packed_metadata, None, None, None, x, y, 100, 32)
     assert (y == 2 * x).all()
-    one = double.warmup(x, y, 1, BLOCK=32, grid=(1,))  # 1 is known to the code, and yet an argument
+    one = double.warmup(x, y, 1, BLOCK=32, grid=(1,))  # 1 is a constant in the code, and still an argument
     y[:] = 0
     one[(1, 1, 1)](x + 1, y, 1)
     assert y[0] == 2 and not y[1:].any()
@@ -473,7 +473,7 @@ def test_subnormal_numbers_are_kept_whatever_is_asked(triton, double):
 
 @pytest.mark.parametrize("kind,tile", [("float64", (64, 16, 64)), ("float32", (256, 128, 32))])
 def test_four_stages_fit_what_a_product_needs_beside(triton, tl, kind, tile):
-    """Exchanged operands of doubles are counted before stages; sums pass through the ring's memory after the loop."""
+    """Exchanged fp64 operands are counted before stages; after the loop, sums pass through the ring's memory."""
 
     @triton.jit
     def matmul(a, b, c, K, M: tl.constexpr, N: tl.constexpr, BLOCK: tl.constexpr):
@@ -499,7 +499,7 @@ def test_every_switch_can_be_reset_at_once(triton):
 
 
 def test_a_tile_of_one_element_among_single_elements(triton, tl):
-    """What libraries make a scalar a tensor with, to ask its type."""
+    """The idiom by which libraries turn a scalar into a tensor, to query its type."""
 
     @triton.jit
     def largest(a, b):
@@ -626,7 +626,7 @@ def test_assertions_are_there_in_debug_mode_only(triton, tl, monkeypatch):
         with pytest.raises(errors.DeviceAssertError, match="positive"):
             launch()
     triton.knobs.runtime.reset()
-    kernel[(1,)](x)  # compiled without, and found again
+    kernel[(1,)](x)  # compiled without it, and found again
 
 
 def test_products_of_fp32_are_tf32_unless_asked(triton, tl, monkeypatch):
@@ -682,7 +682,7 @@ def test_a_kernel_that_does_not_fit_is_out_of_resources(triton, tl, double, monk
 
 
 def product_for_an_h100(triton, tl, sides, **options):
-    """A product compiled for a GPU of 227 KiB of shared memory a block, whose loop turns a tile on the way."""
+    """A product compiled for a GPU with 227 KiB of shared memory per block, whose loop transposes a tile."""
     from kiln.runtime import jit
 
     @triton.jit
@@ -709,14 +709,14 @@ def product_for_an_h100(triton, tl, sides, **options):
 
 
 def test_a_product_whose_slots_do_not_fit_has_fewer(triton, tl):
-    # Four slots of 48 KiB, and the transposed tile.
+    # Four slots of 48 KiB and the transposed tile exceed 227 KiB.
     shared, told = product_for_an_h100(triton, tl, (64, 128, 128))
     assert shared == 3 * 48 * 1024 + 64 * 1024
     assert told[-1].startswith("3 stages: 4 stages would take 262144 bytes of shared memory")
-    # `stages` is the most that there may be.
+    # `stages` is only a maximum.
     assert product_for_an_h100(triton, tl, (64, 128, 128), stages=4)[0] == shared
     assert product_for_an_h100(triton, tl, (64, 128, 128), stages=2)[0] < shared
-    # Where two are too many, products stay where they stand.
+    # If even two stages do not fit, the product is not pipelined.
     shared, told = product_for_an_h100(triton, tl, (128, 128, 128))
     assert shared <= 232_448
     assert told[-1].startswith("no schedule: 2 stages would take 262144 bytes of shared memory")
@@ -799,7 +799,7 @@ def test_microscaling_formats(triton):
 
 
 def test_a_constexpr_that_is_assigned_again_is_a_variable(triton, tl):
-    """As in Triton; a kernel of Kiln's is refused."""
+    """As in Triton; Kiln's own kernels reject it."""
 
     @triton.jit
     def kernel(x, n, EVEN: tl.constexpr):

@@ -1,4 +1,4 @@
-"""`triton.autotune`: configurations that are left out, pruned, raced, kept and measured by others."""
+"""`triton.autotune`: configurations that are skipped, pruned, raced, kept, or measured by the caller's own function."""
 
 import numpy as np
 import pytest
@@ -116,7 +116,7 @@ def test_configurations_race_and_are_compiled_in_parallel(triton, tl, monkeypatc
 
     x = np.zeros(64, np.int32)
     kernel[lambda meta: (64 // meta["B"],)](x, 3)
-    # Of the configurations with the same code one is in the race, and nothing keeps compiles to one thread.
+    # Of configurations with the same code only one is raced, and compiles are not limited to one thread.
     assert [[config.kwargs["B"] for config in runners] for runners in raced] == [[16, 32, 64]] and threads == [None]
     assert list(kernel.configs_timings) == configs and kernel.best_config in configs
     assert all(0 < low <= ms <= high for ms, low, high in kernel.configs_timings.values())
@@ -147,7 +147,7 @@ def test_a_known_key_is_launched_without_python(triton, tl, monkeypatch):
         kernel[lambda meta: (32 // meta["B"],)](x, n=n)
         assert x[15] == n and kernel.best_config in configs
     assert len(asked) == 2 and len(kernel.cache) == 2
-    # A change of the winners counts from the next launch on.
+    # Changing the cached winner takes effect with the next launch.
     for config in (second, first):
         kernel.cache[next(iter(kernel.cache))] = config
         kernel[(1,)](x, n=3)
@@ -223,7 +223,7 @@ def test_a_tuner_of_a_library_measures_itself(triton, tl):
     tuned[(1,)](np.zeros(64, np.int32), 33)
     assert tuned.best_config is configs[1] and list(tuned.configs_timings.values()) == [[17] * 3, [1] * 3, [31] * 3]
 
-    # A library's decorator below the tuner is unknown to Kiln: the kernel is found through it.
+    # A library's decorator below the tuner is unknown to Kiln, which finds the kernel through it.
     raced = triton.autotune(configs, ["n"])(Entry(kernel))
     raced[(1,)](np.zeros(64, np.int32), 33)
     assert raced.best_config in configs and len(raced.configs_timings) == 3

@@ -1,4 +1,4 @@
-"""Makes the modules of bench/ importable, and records to test reports and verdicts with."""
+"""Makes the modules of bench/ importable, and provides records for tests of reports and verdicts."""
 
 import json
 import pathlib
@@ -12,7 +12,7 @@ if str(BENCH) not in sys.path:
 
 
 def peer(name, us, case, status="ok", note="", warm=None):
-    """What a worker records of one peer."""
+    """What a worker records for one peer."""
     found = {"peer": name, "status": status, "note": note}
     if status != "ok":
         return found
@@ -47,7 +47,7 @@ def make_record():
         plan = {"sets": 5, "launches": 100, "replays": 2, "warm_launches": 100, "rounds": 9}
         record = {"case": dataclasses.asdict(case) | {"name": case.name}, "plan": plan, "peers": peers}
         record |= {"state": {"sm_mhz": 1980, "watts": 400.0}, "allowed_error": 4e-4}
-        return json.loads(json.dumps(record))  # as a worker sends it
+        return json.loads(json.dumps(record))  # in a worker's format
 
     return make
 

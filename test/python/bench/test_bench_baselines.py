@@ -45,7 +45,7 @@ def test_cuda_c(file, name, defines):
 
 
 def disassembled(kernel, name):
-    """The function's machine code, without the file's other functions."""
+    """The machine code of one function in the file."""
     from kiln import errors
 
     try:
@@ -60,7 +60,7 @@ def disassembled(kernel, name):
 
 @pytest.mark.parametrize("hint", [0, 1, 2])
 def test_loads_of_the_ceiling_come_before_its_stores(hint):
-    """That is what "loads in flight" means: the first store waits for a load, no load for a store."""
+    """That is what "loads in flight" means: the first store may wait for loads, but no load waits for a store."""
     defines = {"THREADS": 256, "UNROLL": 4, "READS": 2, "WRITES": 1, "EXTRAS": 0, "HINT": hint}
     code = disassembled(compiled("move.cu", "move", defines), "move")
     order = re.findall(r"\b(LDG|STG)\.E", code)
@@ -68,7 +68,7 @@ def test_loads_of_the_ceiling_come_before_its_stores(hint):
 
 
 def test_the_ceiling_reads_what_the_row_reads():
-    """The streams and the extra arrays together are all of the row's arrays, each once."""
+    """Streams and extra arrays together cover all arrays of the row, each once."""
     from types import SimpleNamespace
 
     import numpy as np

@@ -9,7 +9,7 @@ import pytest
 
 
 class Recorder:
-    """A stand-in for torch with one GPU; `calls` is everything that happened, in order. A replay takes 3 ms."""
+    """A stand-in for torch with one GPU; `calls` records everything in order. A replay takes 3 ms."""
 
     def __init__(self):
         self.calls, self.clock, self.stream, self.pools = [], 0.0, "default", []
@@ -62,7 +62,7 @@ class Recorder:
         self.device = lambda *names: names
 
     def zeros(self, count, dtype=None, device=None):
-        """An array, reading which takes 0.05 ms."""
+        """An array that takes 0.05 ms to read."""
 
         def read():
             self.calls.append(f"read {count}")
@@ -96,7 +96,7 @@ def test_a_launch_that_fails_ends_its_capture(gpu):
 
     with pytest.raises(RuntimeError, match="no"):
         found.capture(fails)
-    assert recorder.calls[-1] == "end"  # else every later capture would fail too
+    assert recorder.calls[-1] == "end"  # otherwise every later capture would fail too
 
 
 def test_a_burst_leaves_its_first_replay_out(gpu):
@@ -115,7 +115,7 @@ def test_a_burst_behind_a_flushed_cache_times_one_replay(gpu, monkeypatch):
     replay = found.capture(lambda: None)
     assert recorder.pools == ["pool", "pool"]
     clock = iter((0.0, 200e-6))
-    monkeypatch.setattr(device.time, "perf_counter", lambda: next(clock))  # launching takes the host 0.2 ms
+    monkeypatch.setattr(device.time, "perf_counter", lambda: next(clock))  # a launch takes 0.2 ms on the host
     timed = found.burst(replay, launches=100)
     recorder.calls.clear()
     assert timed() == pytest.approx(30.0)

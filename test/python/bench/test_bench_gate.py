@@ -1,4 +1,4 @@
-"""The gate: which rows it measures, turns of both libraries, more rounds for a row that seems to lose."""
+"""The gate: which rows it measures, alternating turns of both libraries, more rounds for a row that seems to lose."""
 
 import csv
 
@@ -55,7 +55,7 @@ def test_a_library_that_fails_is_named(old, new, says):
 
 @pytest.mark.parametrize("us, code, lost", [(8.0, 0, False), (8.2, 1, True)])
 def test_the_verdict(us, code, lost, tmp_path, monkeypatch, capsys):
-    """Of one row; the file has its figures."""
+    """The verdict on one row; the file has its figures."""
     (tmp_path / "kiln").mkdir()
 
     class Answers(Library):

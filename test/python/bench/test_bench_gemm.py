@@ -1,4 +1,4 @@
-"""bench/gemm.py without a GPU: its rows, the size of a burst, what it writes and how it reports that."""
+"""bench/gemm.py without a GPU: its rows, the size of a burst, and the files and reports it writes."""
 
 import csv
 import itertools
@@ -93,14 +93,15 @@ def test_report(tmp_path):
     assert "default over cut tiles: 0.800 over 1 rows; these are faster in 1" in text
     assert "decode kiln-cut: 1 rows, geometric mean 1.500" in text, "no peer that others are measured by"
     assert "joules of an operation over the thriftiest peer's: 0.750 over 1 rows" in text
-    # Of a row that two files bring, the last counts.
+    # If two files contain the same row, the later one counts.
     later = write("b.csv", linear_qkv_1={"torch": timed(20.0), "kiln": timed(10.0)})
     text = "\n".join(gemm.report([str(tmp_path / "a.csv"), later]))
     assert "least 1.200" in text and "wrong" not in text
 
 
 def test_power_is_told_between_moves_of_the_counter(monkeypatch):
-    """A counter that moves every 0.2 s reads 400 to 800 W of 600 over 0.3 s, wherever these begin."""
+    """A counter that moves every 0.2 s would show 400 to 800 W instead of 600 over 0.3 s, depending on when that
+    begins."""
     for begin in (0.0, 0.05, 0.11, 0.19):
         now = [begin]
         monkeypatch.setattr(gemm.time, "perf_counter", lambda now=now: now[0])

@@ -7,7 +7,7 @@ import pytest
 
 
 def test_rows_of_the_cpu_target(capsys, tmp_path):
-    """Every row runs; the row that it is compared with is measured too."""
+    """Every row runs, and so does the row that it is compared with."""
     path = tmp_path / "launch.json"
     assert launch.main(["--rounds", "1", "--burst", "5", "--json", str(path), "--no-peers"]) == 0
     found = {row["name"]: row for row in json.loads(path.read_text())["rows"]}
@@ -31,7 +31,7 @@ def test_some_rows(capsys):
 
 
 def test_figures():
-    """Medians and percentiles of bursts, in turns."""
+    """Medians and percentiles of alternating bursts."""
     turns = []
 
     def burst(name, ns):

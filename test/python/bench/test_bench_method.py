@@ -15,7 +15,7 @@ def test_sets_outsize_the_cache(case):
     plan = measure.plan(case.footprint, case.traffic, L2)
     assert plan.sets * case.footprint >= 3 * L2
     assert plan.sets >= 2
-    # Only as many as it takes: memory for outputs of every peer must stay.
+    # No more sets than needed: memory for the outputs of every peer must remain.
     assert (plan.sets - 1) * case.footprint < 3 * L2 or plan.sets == 2
     assert plan.launches % plan.sets == 0
     # A graph lasts at least 1.5 ms and a burst 4 ms at 4 TB/s.
@@ -70,7 +70,7 @@ def test_a_slow_machine_slows_every_peer_alike():
 
 def test_allowed_error():
     assert measure.allowed_error(2e-4, "float16") == 4e-4
-    # A result that is exact in torch need not be exact elsewhere, but a whole rounding is too much.
+    # A result that is exact in torch need not be exact elsewhere, but being off by a whole rounding is too much.
     assert 0 < measure.allowed_error(0.0, "float16") < measure.ROUNDOFF["float16"] / 2
 
 
@@ -79,7 +79,7 @@ def test_rows_are_those_of_the_reference_table():
     assert len(rows) == len(cases.select([])) == 50
     counts = {name: len(cases.family(name).CASES) for name in cases.FAMILIES}
     assert counts == {"norm": 26, "softmax": 3, "activation": 12, "rope": 5, "adamw": 4}
-    # Bytes by hand: x in, y out, one weight; two of each; p, g, m, v in and p, m, v out.
+    # Bytes counted by hand: x in, y out, one weight; two of each; p, g, m, v in and p, m, v out.
     assert rows["rms_norm 2048×896"].traffic == 2 * 2048 * 896 * 2 + 896 * 2
     assert rows["residual_rms_norm 2048×896"].traffic == 4 * 2048 * 896 * 2 + 896 * 2
     assert rows["swiglu 16384×18944"].traffic == 3 * 16384 * 18944 * 2
@@ -98,7 +98,7 @@ def test_rows_are_those_of_the_reference_table():
 def test_the_ceiling_moves_what_the_row_moves(case):
     reads, writes, size = case.streams
     assert size % 16 == 0
-    # But for vectors and tables, which are small.
+    # Except for vectors and tables, which are small.
     assert 0.96 <= (reads + writes) * size / case.traffic <= 1.0 or case.shape == (1, 4096)
     assert writes * size == case.writes
 
@@ -121,7 +121,7 @@ def test_a_peer_that_raises_leaves_the_others_in_the_race():
             return lambda: (replay(), float(launches * replays))[1]
 
     launched = []
-    # 400 us a launch: 5 in a graph of 2 ms, 13 replays (12.5) in a burst of 25 ms.
+    # 400 us per launch: 5 in a graph of 2 ms, 13 replays (12.5) in a burst of 25 ms.
     burst = measure.graph_burst(Device(), lambda: launched.append(1), 400.0)
     found = {"a": {"status": "ok", "burst": burst}, "b": measure.failed(ValueError("first line\nsecond"))}
     measure.race_ready(found, 3)

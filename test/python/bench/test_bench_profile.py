@@ -38,7 +38,7 @@ def test_a_load_whose_address_was_loaded_waits():
 
 
 def test_what_a_real_kernel_has_in_flight():
-    """The ceiling kernel with 4 loads of 2 arrays: 128 bytes a thread."""
+    """The ceiling kernel with 4 loads of 2 arrays: 128 bytes per thread."""
     from test_bench_baselines import compiled, disassembled
 
     defines = {"THREADS": 256, "UNROLL": 4, "READS": 2, "WRITES": 1, "EXTRAS": 0, "HINT": 0}

@@ -1,4 +1,4 @@
-"""Recorded results read back from CSV files, and files that are none."""
+"""Recorded results read back from CSV files, and files that are not such results."""
 
 import csv
 import json
@@ -42,7 +42,7 @@ def test_the_recorded_figures_give_table_page_and_picture(tmp_path, capsys):
     assert lines(H200)[0]["gpu"] in page and f"of {len(rows)} rows as asked" in shown
     by_row = lambda line: (line["kernel"], line["size"], line["provider"])  # noqa: E731
     for old, new in zip(sorted(lines(H200), key=by_row), sorted(lines(tmp_path / "r.csv"), key=by_row), strict=True):
-        # Ratios are taken again, of medians that were rounded.
+        # Ratios are computed again, from rounded medians.
         ratios = {"over_best_peer", "of_ceiling", "as_asked"}
         assert {k: v for k, v in new.items() if k not in ratios} == {k: v for k, v in old.items() if k not in ratios}
         if old["over_best_peer"]:
@@ -56,7 +56,7 @@ def test_of_a_row_that_several_files_bring_the_last_counts(results, make_record,
     newer = report.Results({"gpu": "G2", "commit": "def"})
     newer.add(make_record("softmax 4096×4096", kiln=16.0, inductor=18.0))
     outputs.write(newer, csv=str(tmp_path / "new.csv"))
-    joined = tmp_path / "joined.csv"  # as `cat old.csv new.csv` makes it
+    joined = tmp_path / "joined.csv"  # as made by `cat old.csv new.csv`
     joined.write_text((tmp_path / "old.csv").read_text() + (tmp_path / "new.csv").read_text())
     for files in ("old.csv", "new.csv"), ("joined.csv",):
         found = report.Results()

@@ -42,7 +42,7 @@ def test_merge_replaces_rows_and_forgets_old_failures(results, make_record):
     assert results.environment["gpu"] == "GPU <1>"
     softmax = results.ordered()[2]
     assert softmax["peers"]["kiln"]["cold"]["median"] == 17.0
-    assert softmax["environment"]["gpu"] == "other"  # a row keeps the machine it was measured on
+    assert softmax["environment"]["gpu"] == "other"  # a row keeps the machine that it was measured on
 
 
 def test_broken_and_missed(results, make_record):
@@ -80,14 +80,14 @@ def test_html_is_one_file(results, tmp_path):
     page = (tmp_path / "r.html").read_text()
     assert "GPU &lt;1&gt;" in page and "rms_norm 2048×4096" in page
     assert not re.search(r"""(src|href)=(?!["']?data:)|<script|https?://""", page)
-    assert "Correctness first" in page  # the method travels with the figures
+    assert "Correctness first" in page  # the method is reported with the figures
 
 
 def test_picture(results, tmp_path):
     pytest.importorskip("matplotlib")
     import plots
 
-    # One size is no curve: it goes to the kernel's panel of sizes.
+    # One size does not make a curve: it goes to the kernel's panel of sizes.
     assert set(plots.panels(results)) == {"softmax", "one row of 4096", "rms_norm"}
     image = plots.png(results)
     assert image.startswith(b"\x89PNG")

@@ -1,4 +1,4 @@
-"""Measuring a row, on torch's CPU tensors: what is checked before anything is timed, and the search for the ceiling."""
+"""Measuring a row, on torch's CPU tensors: what is checked before timing, and the search for the ceiling."""
 
 import dataclasses
 import sys
@@ -60,7 +60,7 @@ def forgets_a_row(a, outs):
 
 
 def stale_set(a, outs):
-    """Right the first time a set is seen, then writes nothing: a launch that a graph did not record."""
+    """Correct on the first call with a set, then writes nothing: like a launch that a graph failed to record."""
     if a["set"] not in seen:
         seen.add(a["set"])
         return rms(a, outs)
@@ -88,7 +88,7 @@ def test_what_is_wrong_is_not_timed(small, launch, status, note):
 
 
 def test_a_peer_that_allocates_keeps_its_outputs_alive(small, monkeypatch):
-    """As many outputs as there are sets stay alive, so that none is found in the cache again."""
+    """As many outputs as sets stay alive, so that none is found in the cache again."""
     alive: list = []
 
     def launch(a, outs):
@@ -100,7 +100,7 @@ def test_a_peer_that_allocates_keeps_its_outputs_alive(small, monkeypatch):
     settings = dataclasses.replace(SETTINGS, warm=False)
     found = _run(monkeypatch, {"kiln": cases.Peer(launch, takes_outputs=False)}, settings)["peers"]["kiln"]
     assert found["status"] == "ok" and "warm" not in found
-    rotating = alive[3:]  # after a launch to compile and two that are checked
+    rotating = alive[3:]  # after one launch to compile and two checked ones
     assert len(rotating) > 16 and all(len(set(rotating[i : i + 4])) == 4 for i in range(len(rotating) - 3))
 
 
@@ -117,7 +117,7 @@ def test_an_unavailable_peer(small, monkeypatch):
 
 
 def _copying(config):
-    """A kernel that does what move.cu does, on the host; `config` may break it."""
+    """A kernel that does the work of move.cu on the host; `config` may break it."""
 
     def kernel(*arguments):
         inputs, outputs, beside, count = arguments[:4], arguments[4:7], arguments[7:9], int(arguments[11])
@@ -181,7 +181,7 @@ def test_a_ceiling_that_does_not_copy_is_refused(small, host_move, monkeypatch):
 
 
 def test_streams_of_an_operation_in_place():
-    """Output w must be input w: parameter, moment and square come before the gradient."""
+    """Output w must be input w: parameter, first and second moment come before the gradient."""
     import adamw
     from baselines import ceiling
 

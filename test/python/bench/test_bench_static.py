@@ -1,4 +1,4 @@
-"""What Kiln compiles for a row, looked at without a GPU; needs ptxas and nvdisasm."""
+"""What Kiln compiles for a row, inspected without a GPU; needs ptxas and nvdisasm."""
 
 import cases
 import pytest
@@ -25,7 +25,7 @@ def test_a_row():
         pytest.skip("no ptxas")
     cells = dict(zip(static.HEADS[1:], lines[0], strict=True))
     assert cells["spills"] == "0" and "× 16 B" in cells["loads"] and "× 16 B" in cells["stores"]
-    # Every element is some thread's: blocks × threads × what a thread stores.
+    # Every element is stored by one thread: blocks × threads × elements that a thread stores.
     stored = int(cells["stores"].partition(" ×")[0]) * 16
     assert int(cells["blocks"]) * found[0].cuda["threads"] * stored == 2 * 2048 * 4096
     assert 1 <= found[0].resident <= 32

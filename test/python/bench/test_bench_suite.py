@@ -95,7 +95,7 @@ def test_without_torch_nothing_is_started(worker, monkeypatch, capsys):
     said = capsys.readouterr().err
     assert said.startswith("kiln bench: expected an interpreter with torch (because ")
     assert f"got {sys.executable} without it" in said and "BENCH_PYTHON=python3" in said
-    assert said.count("\n") == 1  # said once, not for each row
+    assert said.count("\n") == 1  # reported once, not for each row
 
 
 @pytest.mark.parametrize("ahead", [[], ["--no-prepare"]])
@@ -108,7 +108,7 @@ def test_a_machine_that_cannot_be_used_is_said_once(tmp_path, monkeypatch, capsy
 
 
 def test_a_worker_without_a_device_says_why(tmp_path):
-    """Beside a torch that finds no device, as one is on most machines."""
+    """With a torch that finds no device, as on most machines."""
     import subprocess
 
     (tmp_path / "torch.py").write_text("class cuda:\n    is_available = staticmethod(lambda: False)\n")
@@ -149,7 +149,7 @@ def test_report_on_recorded_results(make_record, tmp_path, capsys):
 
 
 def files_of(monkeypatch, tmp_path, *words):
-    """Exit status, the families, peers and file names that these words of a command line stand for."""
+    """Exit status, and the families, peers and file names that these command-line arguments select."""
     found = []
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(suite, "_measure", lambda options, cases, results: found.append((options, cases)))
@@ -165,7 +165,7 @@ def test_the_command_that_was_asked_for(monkeypatch, tmp_path, capsys):
     words = "norm --peers torch,inductor,triton,quack,cuda --csv --json --plot"
     status, families, peers, files = files_of(monkeypatch, tmp_path, *words.split())
     assert (status, families) == (0, {"norm"})
-    assert peers == ["kiln", "torch", "inductor", "triton", "quack", "cuda"]  # Kiln beside them
+    assert peers == ["kiln", "torch", "inductor", "triton", "quack", "cuda"]  # Kiln is measured along with them
     assert files == {"csv": "bench-norm.csv", "json": "bench-norm.json", "plot": "bench-norm.png"}
     assert (tmp_path / "bench-norm.csv").exists() and json.loads((tmp_path / "bench-norm.json").read_text())
     assert "wrote bench-norm.json, bench-norm.csv" in capsys.readouterr().err

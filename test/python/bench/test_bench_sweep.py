@@ -1,5 +1,5 @@
-"""The sweep over sizes: its cells, what it compiles and measures in which order, runs that go on from a file, and its
-report. What compiles is a script that answers at once; what measures has a time for each peer."""
+"""The sweep over sizes: its cells, the order in which it compiles and measures, resuming from a file, and its report.
+Compiles are replaced by a script that answers at once; the meter has a fixed time for each peer."""
 
 import csv
 import dataclasses
@@ -29,7 +29,7 @@ FEW = ["--kernels", "rms_norm", "bias_gelu", "--rows", "44", "--widths", "5120",
 
 
 class Meter:
-    """Times of each peer, slower with dependent launch where it is to be."""
+    """Fixed times for each peer, slower with dependent launch where the test asks for it."""
 
     device = type("Device", (), {"synchronize": staticmethod(lambda: None)})
 
@@ -55,7 +55,7 @@ class Meter:
 
 @pytest.fixture
 def run(tmp_path, monkeypatch, capsys):
-    """run(*words, fails=…, slow=…, dies=…) → exit code and the lines it printed; all runs share a file."""
+    """run(*words, fails=…, slow=…, dies=…) → exit code and printed lines; all runs share a file."""
     monkeypatch.setattr(sweep, "HERE", tmp_path)
     monkeypatch.setattr(suite, "needs_torch", lambda: None)
     log = tmp_path / "compiled"
@@ -182,7 +182,7 @@ def test_the_sets_of_a_cell_go_past_the_cache_or_are_used_once(rows, width):
     plan = cell.make_plan()
     assert plan.launches % plan.sets == 0 and plan.sets >= 2
     assert plan.launches == plan.sets or plan.sets * case.footprint >= 3 * l2
-    # The arrays that stand are large enough for them.
+    # The arrays allocated up front are large enough for them.
     grain = cells.Slices.elements(rows, width) * 2 * plan.sets
     assert sweep.elements([case], l2, 2) >= grain
     assert math.isclose(plan.launches * (1.5 + case.traffic / 4e6), 600, rel_tol=0.3) or rows != 44

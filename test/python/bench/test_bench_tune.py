@@ -1,4 +1,4 @@
-"""bench/tune.py, on the CPU target: it tunes, checks and tells; and its words."""
+"""bench/tune.py on the CPU target: tuning, checking, reporting, and its command-line arguments."""
 
 import json
 

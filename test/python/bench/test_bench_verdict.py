@@ -1,4 +1,4 @@
-"""What counts as good enough, on records made by hand."""
+"""The verdict "good enough", on hand-made records."""
 
 import pytest
 import verdict
@@ -12,7 +12,7 @@ ROW = "rms_norm 2048×4096"
     (10.0, 10.1, 9.0, False),  # neither
     (10.0, 9.95, 9.9, True),  # 0.995 of the peer, 0.99 of the ceiling
     (10.0, 9.8, 9.79, False),  # 0.98 of the ceiling, but under 0.99 of the peer
-    (10.0, 9.95, 12.0, True),  # the peer is the ceiling: faster than the kernel that moves bytes
+    (10.0, 9.95, 12.0, True),  # the peer counts as the ceiling: it is faster than the kernel that moves bytes
 ])  # fmt: skip
 def test_row(make_record, kiln, torch, ceiling, passes):
     found = verdict.judge(make_record(ROW, kiln=kiln, torch=torch, ceiling=ceiling))

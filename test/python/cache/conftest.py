@@ -24,10 +24,10 @@ class Place:
         return path
 
     def run(self, text=None, *, path=None, fresh=False, expect=0, cwd=None, **switches):
-        """What the program prints when run in a separate process: a forked one, which has Kiln loaded and nothing more,
-        or with `fresh` a new one. `expect`: its exit code."""
+        """The output of the program, run in a separate process: a fork that has only loaded Kiln, or with `fresh` a new
+        process. `expect`: its exit code."""
         path = path or self.write(text)
-        # Python reuses bytecode if size and second of the source match; tests edit faster than that.
+        # Python reuses bytecode if the source's size and mtime second match; tests edit faster than that.
         switches = {"PYTHONDONTWRITEBYTECODE": "1"} | {name.upper(): str(value) for name, value in switches.items()}
         switches.setdefault("KILN_CACHE", str(self.root))
         if fresh:
@@ -56,7 +56,7 @@ class Place:
                 sys.stdout = open(1, "w", closefd=False)
                 sys.stderr = open(2, "w", closefd=False)
                 code = _program(path, switches, cwd)
-                threading._shutdown()  # as a separate process would end: it waits for threads
+                threading._shutdown()  # as at the end of a separate process: wait for threads
             finally:
                 sys.stdout.flush()
                 sys.stderr.flush()
@@ -76,7 +76,7 @@ def _program(path, switches, cwd):
 
     from kiln.runtime import cache
 
-    # What this process has learned of files, other tests among it, a new one would not know.
+    # Forget what this process has learned about files (from other tests, too): a new process would not know it.
     cache._notes.clear()
     os.environ.update(switches)
     sys.dont_write_bytecode = True
@@ -84,7 +84,7 @@ def _program(path, switches, cwd):
     if cwd:
         os.chdir(cwd)
     warnings.resetwarnings()
-    # pytest collects warnings otherwise.
+    # otherwise pytest collects warnings
     warnings.showwarning = lambda *warning: sys.stderr.write(warnings.formatwarning(*warning[:4]))
     try:
         runpy.run_path(str(path), run_name="__main__")

@@ -1,4 +1,4 @@
-"""The cache as a program meets it: a damaged, unreadable or full cache costs a compile and one warning, never a
+"""The cache as seen by a program: a damaged, unreadable or full cache costs a compile and one warning, never a wrong
 result."""
 
 import hashlib
@@ -50,7 +50,7 @@ def test_damaged_entries_are_compiled_anew_with_a_warning(place):
             content = bytearray(path.read_bytes())
             content[len(content) // 2] ^= 4
             path.write_bytes(content)
-        # An artifact is found by its IR where its index entry is lost.
+        # An artifact is found by its IR if its index entry is lost.
         output = place.run(PROGRAM)
         assert ("[False, False]" if kind == "artifact" else "[True, True]") in output
         assert output.count("RuntimeWarning: kiln's cache: entry") == 2, "one for each, and no more"
@@ -59,7 +59,7 @@ def test_damaged_entries_are_compiled_anew_with_a_warning(place):
 
 
 def rewrite(root, entry, change, files=()):
-    """The entry as somebody would have written it whose manifest is whole: `change` gets it, `files` new contents."""
+    """Rewrites the entry with a valid checksum: `change` modifies the manifest, `files` gives new contents."""
     folder = root / entry["key"][:2] / entry["key"]
     manifest = json.loads((folder / "manifest.json").read_text())
     del manifest["sha256"]
@@ -135,7 +135,7 @@ def test_a_cache_that_is_only_read(place):
     program = PROGRAM.replace("print(launch())", "print(launch(), launch(64))")
     assert place.run(program, kiln_cache_readonly=shipped) == "[True, True, False, False] [True, True, False, False]\n"
     assert {path: path.stat().st_mtime_ns for path in shipped.rglob("*")} == before
-    # Without a cache to write too, and where one entry is damaged: that one is compiled, and stays as it is.
+    # With no writable cache, and one entry damaged: that kernel is compiled, and the entry stays as it is.
     (victim,) = [path for path in shipped.rglob("object") if b"kernel" in (path.parent / "metadata.json").read_bytes()]
     victim.write_bytes(b"damaged")
     output = place.run(PROGRAM, kiln_cache_readonly=shipped, kiln_cache=0)
@@ -272,13 +272,13 @@ def test_the_command_lists_checks_and_cleans(place, capfd):
 
 
 def test_the_command_leaves_folders_of_others_as_they_are(place, capfd):
-    """What ships with a package is open to all who may read it, and stays so."""
+    """A cache that ships with a package is readable by everyone, and stays so."""
     place.run(PROGRAM)
     place.root.chmod(0o755)
     for words in (["ls"], ["stat"], ["why", "kernel"], ["verify"]):
         assert kiln(place, capfd, *words)[0] == 0
         assert place.root.stat().st_mode & 0o777 == 0o755
-    entry = place.entries()[0]  # a store that is written closes its folder
+    entry = place.entries()[0]  # opening a store for writing makes its folder private
     assert place.root.stat().st_mode & 0o777 == 0o700
     place.root.chmod(0o755)
     (place.root / entry["key"][:2] / entry["key"] / "object").write_bytes(b"other")

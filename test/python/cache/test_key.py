@@ -1,4 +1,4 @@
-"""What gives another key, and what does not: of an artifact by its fields, of the index by what it follows from."""
+"""What changes the keys: an artifact's key depends on its fields, an index key on what the artifact is derived from."""
 
 import itertools
 import os
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.cpu
 
 
 def make(text, folder, name="kernel", file="kernel.py"):
-    """The tile IR of a kernel with `x` and `y`, arrays."""
+    """The tile IR of a kernel with the arrays `x` and `y`."""
     path = folder / file
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("import kiln.language as kl\n" + text)
@@ -76,7 +76,7 @@ def test_each_field_of_an_artifact_changes_its_key(tmp_path):
         {"ptxas": "/a/ptxas", "ptxas_version": "13.0.89"},
         {"libdevice": str(libraries[0])},
         {"libdevice": str(libraries[1])},
-        {"num_stages": 3},  # of the launch: in the metadata
+        {"num_stages": 3},  # belongs to the launch: in the metadata
         {"debug": True},
     ]
     keys = {key(module, **options) for options in variants}
@@ -98,7 +98,7 @@ def test_the_tools_and_the_metadata_are_fields_of_their_own(tmp_path):
 
 
 def test_a_compiler_that_keys_do_not_name_is_not_loaded(tmp_path):
-    """Its file was replaced after a key had been made."""
+    """The compiler's file was replaced after a key had been made."""
     package = pathlib.Path(kiln.__file__).parent
     (tmp_path / "kiln").mkdir()
     for file in package.iterdir():
@@ -254,7 +254,7 @@ FACTOR = 2
 
 
 def run(place, **edits):
-    """Whether the cache had it, and the sum; `edits`: text → text, in whichever file has it."""
+    """Whether the cache had it, and the sum; `edits`: text → text, applied to every file."""
     files = {"program.py": PROGRAM + END, "helpers.py": HELPERS, "inner.py": INNER, "constants.py": CONSTANTS}
     for name, text in files.items():
         for before, after in edits.get("edits", {}).items():
@@ -286,7 +286,7 @@ CHANGES = {
 
 
 def test_every_change_of_what_a_kernel_reaches_is_seen(place):
-    # A constexpr function that reads a module has no index entry: with its factor as a constant it has.
+    # A constexpr function that reads a module has no index entry; with its factor as a constant it has one.
     exact = {"n * constants.FACTOR": "n * 2"}
     assert run(place, edits=exact)[0] is False
     had, total = run(place, edits=exact)
@@ -356,7 +356,7 @@ def plain(x, d, n, BLOCK):
 
 
 def index_key(kernel=plain, changed=None, options=None, disjoint=(True, False), **others):
-    """The key of an index entry; `changed`: fields of the parameter n, or those of the parameters named."""
+    """The key of an index entry; `changed`: fields of the parameter n, or of the parameters named."""
     from kiln.runtime import cache
 
     parameters = [
@@ -381,7 +381,7 @@ def test_each_thing_an_index_entry_follows_from_changes_its_key(monkeypatch):
             setattr(kernel, name, value)
         return kernel
 
-    keys = [index_key(), index_key(variant())]  # of which the second meets the first by its name
+    keys = [index_key(), index_key(variant())]  # the second finds the first under its name
     assert keys == [index_key(options={"verify_each": True, "crash_directory": "/c"}), index_key(variant())]
     for changes in (
         {"x": {"divisible": False}}, {"x": {"type": "*fp16"}}, {"d": {"padding": "nan"}}, {"d": {"divisible": True}},
@@ -423,7 +423,7 @@ def test_each_thing_an_index_entry_follows_from_changes_its_key(monkeypatch):
 
 def test_a_function_that_only_a_comment_names_may_have_no_source():
     names = {"jit": jit}
-    exec(compile(chr(10).join(["def helper(x):", "    pass"]), "<nowhere>", "exec"), names)  # text that nothing holds
+    exec(compile(chr(10).join(["def helper(x):", "    pass"]), "<nowhere>", "exec"), names)  # its text is kept nowhere
     helper = jit(names["helper"])
     kernel = jit(commented.fn)
     kernel.fn.__globals__["helper_without_source"] = helper

@@ -1,4 +1,4 @@
-"""Entries are written after the launch that made them: when they are there, and who waits for them."""
+"""Entries are written after the launch that made them: when they appear, and who waits for them."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_who_reads_an_entry_waits_for_it(store, monkeypatch):
 
 @pytest.fixture
 def held():
-    """An event that jobs wait for; whatever a test finds, they go on after it."""
+    """An event that jobs wait for, set at the end whatever the test finds."""
     publishing.flush()
     go = threading.Event()
     yield go
@@ -98,7 +98,7 @@ def held():
 
 
 def test_few_entries_wait(monkeypatch, held):
-    """Each holds its bytes: while the store is cleaned up, or on a slow disk, compiles wait."""
+    """Each waiting entry holds its bytes: while the store is cleaned up, or on a slow disk, compiles wait."""
     monkeypatch.setattr(publishing, "MOST", 3)
     written, done = [], []
 
@@ -139,7 +139,7 @@ def test_a_disk_that_hangs_is_waited_for_once(monkeypatch, held):
     for i in range(20):
         publishing.write(f"behind {i}", lambda i=i: done.append(i))
     assert waits == [publishing.PATIENCE]
-    publishing.wait_for("behind 19")  # which is not coming
+    publishing.wait_for("behind 19")  # an entry that never comes
     assert len(waits) == 1
     monkeypatch.setattr(publishing._lock, "wait_for", wait_for)
     held.set()
@@ -201,12 +201,12 @@ def test_a_disk_that_cannot_be_written(store):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing to fork with")
 def test_a_fork_waits(store, monkeypatch):
-    """The child finds everything written, and publishes by itself."""
+    """The child finds everything written, and publishes on its own."""
     held = Held(monkeypatch)
     launch(make(109))
     threading.Timer(0.2, held.go.set).start()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # about forks in the presence of threads
+        warnings.simplefilter("ignore", DeprecationWarning)  # about forking in the presence of threads
         child = os.fork()
     if not child:
         code = 1
@@ -221,7 +221,7 @@ def test_a_fork_waits(store, monkeypatch):
 
 
 def test_a_process_ends_when_all_is_written(store, tmp_path):
-    """As does a worker of `multiprocessing`, which leaves by another door."""
+    """So does a worker of `multiprocessing`, which exits in a different way."""
     import subprocess
     import sys
 

@@ -133,7 +133,7 @@ def test_what_is_wrong_with_the_compiler_is_named_and_costs_kept_code_nothing(tm
         (tmp_path / "kiln" / file.name).symlink_to(file)
     (own,) = (tmp_path / "kiln").glob("_kiln.*.so")
     (compiler,) = (tmp_path / "kiln").glob("_compiler.*.so")
-    shutil.copy(own.resolve(), tmp_path / "own")  # it looks for the other one in its own folder
+    shutil.copy(own.resolve(), tmp_path / "own")  # it looks for the compiler in its own folder
     own.unlink()
     (tmp_path / "own").rename(own)
     program = """
@@ -159,8 +159,8 @@ except ImportError as problem:
 
     assert run() == "96.0\n"
     with open(compiler.resolve(), "rb") as file:
-        head = bytearray(file.read(100_000))  # it says what build it is
-    head[18:20] = (183).to_bytes(2, "little")  # of another processor
+        head = bytearray(file.read(100_000))  # contains the build id
+    head[18:20] = (183).to_bytes(2, "little")  # another machine's ELF header
     compiler.unlink()
     compiler.write_bytes(head)
     assert run() == "96.0\n", "kept code needs no compiler"

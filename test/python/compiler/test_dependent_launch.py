@@ -61,7 +61,7 @@ def ptx_of(kernel, target: str, **options) -> str:
 
 
 def steps(ptx: str) -> list[str]:
-    """What a thread does, in order, as far as it is about memory and other grids."""
+    """The steps of a thread that concern memory or other grids, in order."""
     found = re.findall(r"griddepcontrol\.(wait|launch_dependents)|\b(ld|st)\.global", ptx)
     names = [control or access for control, access in found]
     return [name for before, name in zip(["", *names], names, strict=False) if name != before]
@@ -80,7 +80,7 @@ def test_each_stands_once_where_the_kernel_says(kernel, order):
     ptx = ptx_of(kernel, "sm_90a", pdl=True)
     assert steps(ptx) == order
     assert ptx.count("griddepcontrol.") == 2
-    # Before the wait another grid may still write what this one reads.
+    # Before the wait, another grid may still be writing what this one reads.
     assert "ld.global.nc" not in ptx
 
 

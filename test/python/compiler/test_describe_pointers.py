@@ -1,11 +1,12 @@
-"""Kernels drawn at random, run on the CPU as they are and with descriptors made of their pointers, store the same bits.
+"""Random kernels store the same bits on the CPU whether or not the pass turns their pointers into descriptors.
 
-The CPU's code comes from the same tile IR that a GPU's schedules start from, and knows nothing of how the pass decides.
-Kernels walk boxes in several ways; some have something that no box has: a mask that asks about another row, rows that
-come back and are stored. Whether the pass sees that is its business: what is stored has to agree. Arrays lie between
-elements that differ from one another, so that any element taken from elsewhere, or not zero where it should be, shows.
+The CPU's code comes from the same tile IR that a GPU's schedules start from, and does not depend on how the pass
+decides. The kernels walk boxes in several ways. Some have something that a box cannot express: a mask that tests
+another row, or rows that occur again and are stored. The pass may accept or reject these; the stored values must agree.
+All elements around an array differ from their neighbours, so that an element read from elsewhere, or one that should be
+zero and is not, shows.
 
-KILN_FUZZ_POINTERS (80) and KILN_FUZZ_SEED (0) say how many and which.
+KILN_FUZZ_POINTERS (80) sets how many, KILN_FUZZ_SEED (0) which.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ SIGNATURE = (
 )
 PASS = "builtin.module(func.func(kiln-describe-pointers{all=true}))"
 
-# How rows (or columns) are found and bounded: the index, and the condition of its mask, if it has one. `{at}` is where
-# the tile begins, `{end}` where the array ends, `{i}` the range.
+# How rows (or columns) are addressed and bounded: the index, and its mask condition, if any. `{at}` is where the tile
+# begins, `{end}` where the array ends, `{i}` the range.
 ROWS = {
     "masked": ("{at} + {i}", "{x} < {end}"),
     "masked from 0": ("{at} + {i}", "({x} < {end}) & ({x} >= 0)"),
@@ -46,7 +47,7 @@ ROWS = {
     "chosen": ("kl.where({at} + {i} < {end}, {at} + {i}, 0)", ""),
     "chosen last": ("kl.where({at} + {i} < {end}, {at} + {i}, {end} - 1)", ""),
     "unmasked": ("{at} + {i}", ""),
-    # None of these is the bounds of the box.
+    # None of these conditions is the bounds of the box.
     "one less": ("{at} + {i}", "{x} + 1 < {end}"),
     "two bounds": ("{at} + {i}", "({x} < {end}) & ({x} < k)"),
     "bounded before": ("{at} + {i}", "({x} < {end}) & ({x} < {end} - 3)"),
@@ -74,7 +75,7 @@ def kernel_text(draw: random.Random) -> str:
     depth = draw.choice(DEPTHS)
     turned = draw.random() < 0.4
     batched = draw.random() < 0.4
-    beside = draw.random() < 0.15  # something more is made of what was loaded
+    beside = draw.random() < 0.15  # compute something else from what was loaded
     store = "masked" if draw.random() < 0.6 else draw.choice([*STORES])
 
     def index(name: str, way: str, at: str, end: str) -> tuple[str, str]:
@@ -85,7 +86,7 @@ def kernel_text(draw: random.Random) -> str:
     row, row_mask = index("x", rows, f"kl.program_id(0) * {SIDE}", "m")
     column, column_mask = index("y", columns, f"kl.program_id(1) * {SIDE}", "n")
     move_a, move_b = ("kl.program_id(2) * of_a + ", "kl.program_id(2) * of_b + ") if batched else ("", "")
-    # Depth: `d` is an index of the first tile, `left` what is compared with it, `by` how far pointers go on.
+    # Depth: `d` is an index of the first tile, `left` is compared with it, `by` is how far pointers advance.
     begin, end, step, carried, d, bound = "0", "kl.cdiv(k, {D})", "1", False, "z", "z < k - t * {D}"
     steps_pointers = depth in ("left", "unmasked")
     if depth == "index":
@@ -103,7 +104,7 @@ def kernel_text(draw: random.Random) -> str:
     begin, end, step, bound = (text.replace("{D}", str(DEPTH)) for text in (begin, end, step, bound))
 
     def expanded(text: str, dim: str) -> str:
-        """The mask as the tile has its dimensions."""
+        """The mask, expanded to the tile's dimensions."""
         return f"({text}){dim}" if text else ""
 
     b_dims = ("[None, :]", "[:, None]") if turned else ("[:, None]", "[None, :]")
@@ -154,7 +155,7 @@ def kernel_of(text: str, name: str):
     return names["kernel"]
 
 
-GUARD = 3 * SIDE  # elements around an array, in which nothing that a kernel here asks for leaves memory
+GUARD = 3 * SIDE  # elements around an array, so that no kernel here reads beyond the allocation
 
 
 def inside(whole: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
@@ -169,7 +170,7 @@ def surrounded(rng: np.random.Generator, shape: tuple[int, int, int]) -> np.ndar
 
 
 def described(text: str) -> tuple[str, list[str]]:
-    """Tile IR after the pass, and its remark about each access."""
+    """The tile IR after the pass, and its remark on each access."""
     command = [str(BUILD / "compiler/tools/kiln-opt"), f"--pass-pipeline={PASS}", "--mlir-print-debuginfo"]
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
     return done.stdout, [line.split("remark: ")[1] for line in done.stderr.splitlines() if "remark: " in line]

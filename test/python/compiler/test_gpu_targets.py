@@ -1,4 +1,4 @@
-"""Compiling for GPUs through `kiln.compiler`, as far as PTX: options, refusals in their three kinds, tools."""
+"""Compiling for GPUs through `kiln.compiler`, down to PTX: options, the three kinds of errors, tools."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def compile_double(**options):
 
 @pytest.fixture(autouse=True)
 def no_assembler():
-    """The same with and without a toolkit."""
+    """Makes results independent of an installed toolkit."""
     with knobs.scope(ptxas="none", nvdisasm="none", libdevice="none"):
         yield
 

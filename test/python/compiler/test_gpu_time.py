@@ -1,6 +1,6 @@
-"""How long a kernel takes from Python to machine code for a GPU: what a first launch waits for.
+"""The time from Python to a GPU's machine code for a kernel: what a first launch waits for.
 
-Measured as processor time of this process and of ptxas, which is what passes on an idle machine.
+It is measured as CPU time of this process and of ptxas, which equals the elapsed time on an idle machine.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.bench, pytest.mark.skipif(toolchain.ptxas() is None, r
 
 
 def spent() -> tuple[float, float]:
-    """Milliseconds of this process and of its children so far."""
+    """CPU milliseconds of this process and its children so far."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() * 1e3, (children.ru_utime + children.ru_stime) * 1e3
 

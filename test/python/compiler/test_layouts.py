@@ -1,4 +1,4 @@
-"""Layouts of the library's kernels: what they cost is their memory traffic, never a tile moved between threads."""
+"""Layouts of the library's kernels: they cost memory traffic only, and never move a tile between threads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_no_tile_changes_its_layout(family: str, row: str):
     for what, text in kgpu_of(family, row):
         seen += 1
         assert not re.findall(r"= kgpu\.convert ", text), what
-        # What goes through shared memory is partial sums, one per warp; and scalars that one thread reads for all.
+        # Shared memory is used only for partial sums, one per warp, and for scalars that one thread reads for all.
         partial = {name for found in re.findall(r"((?:%\w+(?::\d+)?,? ?)+)= kgpu\.partial_reduce", text)
                    for name in re.findall(r"%\w+", found)}  # fmt: skip
         stored = set(re.findall(r"kgpu\.local_store (%\w+), %\w+ : tensor", text))
@@ -34,7 +34,7 @@ def test_no_tile_changes_its_layout(family: str, row: str):
 
 
 def test_rows_of_a_cluster_are_shared():
-    """A row too long for one block's registers is cut into as many pieces as the cluster has blocks."""
+    """A row too long for one block's registers is split into as many pieces as the cluster has blocks."""
     clusters = 0
     for what, text in kgpu_of("norm", "sm_90a"):
         cluster = int(re.search(r"kgpu\.cluster = (\d+)", text).group(1))

@@ -1,7 +1,7 @@
 """The shape of the code of every library kernel, on every row of the target table.
 
-What an artifact may need from outside is checked by the compiler itself (an object that calls libm or libgcc is
-refused); here the LLVM IR is read: no calls but intrinsics and hooks, no allocation, no vector above the register tile.
+The compiler itself checks what an artifact may need from outside (an object that calls libm or libgcc is rejected).
+Here the LLVM IR is read: no calls but intrinsics and hooks, no allocation, no vector above the register tile.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def test_no_calls_no_allocation_no_large_vectors(modules, target):
         assert " alloca " not in text, name
         largest = max((_vector_bits(n, t) for n, t in re.findall(r"<(\d+) x (\w+)>", text)), default=0)
         assert largest <= rows * columns * 32, (name, largest)
-        # The whole way: the compiler refuses an object that calls out of itself.
+        # A full compile: the compiler rejects an object that calls external functions.
         compiler.compile(module, {**options, "target": target})
 
 

@@ -1,7 +1,7 @@
-"""The pass's requirements on a launch suffice: where they hold, no program divides by less than one.
+"""The pass's requirements on a launch are sufficient: where they hold, no program divides by less than one.
 
-Divisors are drawn at random of arguments and of program indices; what the pass asks is computed here in words of
-Python, and the divisor of every program of many grids beside it. KILN_FUZZ_DIVISORS (150) says how many.
+Divisors are random expressions of arguments and program indices. Python evaluates what the pass requires, and the
+divisor of every program for many grids. KILN_FUZZ_DIVISORS (150) sets how many.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def compute(text: str, m: int, n: int, grid: tuple[int, int]) -> int | None:
 
 
 class Wide(int):
-    """An integer of a kernel: quotients and remainders are those of C."""
+    """An integer of a kernel, with C's quotients and remainders."""
 
     def __add__(self, other):
         return Wide(int(self) + int(other))
@@ -121,7 +121,7 @@ def test_what_is_asked_is_enough_for_every_program():
     asked = held = 0
     for index in range(COUNT):
         number = draw_number(draw, draw.choice([2, 3, 4]))
-        # A loop over tiles every now and then.
+        # Every fourth kernel has a loop over tiles.
         looped = index % 4 == 3
         body = [f"d = {number}", "kl.store(out + x, (x + 1000) // d)"]
         lines = ["for x in range(first, m, 3):", *("    " + line for line in body)] if looped else ["x = first", *body]
@@ -142,7 +142,7 @@ def test_what_is_asked_is_enough_for_every_program():
                     try:
                         divisor = eval(code, scope)
                     except ZeroDivisionError:
-                        continue  # the program divides by zero before
+                        continue  # the program already divides by zero
                     assert divisor > 0, (lines, texts, m, n, grid, first, x, y)
                     held += 1
     assert asked > COUNT // 15 and held > 1000, (asked, held)
@@ -168,7 +168,8 @@ def test_only_launches_that_look_at_their_counts_are_asked():
 
 
 def test_loops_over_tiles_are_no_longer_than_a_grid():
-    """Their count is a product, which has to fit. Only loops around one that multiplies are looked at."""
+    """The iteration count is a product, which must not overflow. Only loops around a loop that multiplies are
+    considered."""
     lines = [
         "i, j = kl.arange(0, 16), kl.arange(0, 16)[:, None]",
         "for t in range(first, m * n, px):",

@@ -54,7 +54,7 @@ def test_what_copy_engines_ask_for_can_be_said():
     assert (d.whole_rows, n.divisor, n.divisible, pair.divisor) == (True, 8, False, 4)
     assert [p.spelled_type for p in (x, pair, d, n)] == ["*fp32", "i64:4", "tensordesc<fp16[4,64,32]>:16:rows", "i32:8"]
     flat = {p.name: p.divisor for p in flat_parameters([d, n])}
-    # Strides of host descriptors are multiples of 16 bytes in any case.
+    # Strides of host descriptors are always multiples of 16 bytes.
     assert flat == {"d": 16, "d.shape.0": 1, "d.shape.1": 1, "d.shape.2": 8,
                     "d.stride.0": 8, "d.stride.1": 8, "d.stride.2": 1, "n": 8}  # fmt: skip
     (odd,) = parse_signature("d=tensordesc<i8[64,32]>", kiln.jit(_of_a_descriptor))

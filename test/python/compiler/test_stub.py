@@ -1,4 +1,4 @@
-"""The stub of the extension module names what the module has, no more and no less."""
+"""The stub of the extension module names exactly what the module has."""
 
 from __future__ import annotations
 

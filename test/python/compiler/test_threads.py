@@ -1,7 +1,7 @@
-"""Threads that compile at once: each compile, or its failure, is the same as when it is alone.
+"""Concurrent compiles: each one succeeds or fails exactly as it does alone.
 
-KILN_FUZZ_COMPILES (24) says how many compiles, in as many threads as KILN_FUZZ_THREADS (4) says. What is freed too
-early or shared by mistake shows where what is freed is overwritten, as by the Makefile, and best in a build with
+KILN_FUZZ_COMPILES (24) sets the number of compiles, KILN_FUZZ_THREADS (4) the number of threads. Memory freed too early
+or shared by mistake shows when freed memory is overwritten, as the Makefile arranges, and best in a build with
 sanitizers (README.md).
 """
 
@@ -70,7 +70,7 @@ PRODUCT = "a=*fp16:16, b=*fp16:16, c=*fp16:16, K=i32:16, M={}, N={}, BLOCK={}"
 ROWS = "x=*fp32:16, out=*fp32:16, n=i32:16, BLOCK={}"
 OTHER = "x=*fp32:16, out=*fp32:16, BLOCK={}"
 
-# Text that fails in a pass, in LLVM's parser and in its assembler.
+# Inputs that fail in a pass, in LLVM's parser and in its assembler.
 TEXTS = {
     "opt": "func.func public @f(%x: !tile.ptr<f32>) attributes {tile.kernel} { %0 = tile.load %x : no }",
     "llvm": "; kiln.metadata: {}\ndefine void @f() { ret i32 0 }",
@@ -85,7 +85,7 @@ class Job(NamedTuple):
 
 
 def draw(rng: random.Random) -> Job:
-    """Half of them fail: for want of shared memory or registers, by a schedule that is none, by a mistake."""
+    """Half of them fail: too little shared memory, too few registers, an invalid schedule, a mistake in the kernel."""
     options: dict = {"target": rng.choice(["sm_90a", "sm_90a", "sm_90a", "sm_80", "cpu-avx2"])}
     kernel = rng.choice([product, product, product, rows, rows, checked, refused_by_ptxas, mistaken, None])
     if kernel is None:

@@ -1,7 +1,7 @@
 """Every rule of the verifiers of layouts, barriers and channels has a program that breaks it.
 
-A rule is an error that a verifier gives. Where a lit test expects its text, the test fails once the rule is dropped.
-What mutates programs instead (`mutate-channels.test`) shows that rules are enough, not that each is needed.
+A rule is an error that a verifier reports. A lit test that expects its text fails once the rule is removed. Mutating
+programs (`mutate-channels.test`) shows that the rules suffice, not that each is needed.
 """
 
 import pathlib
@@ -19,12 +19,12 @@ VERIFIERS = (
     "compiler/conversion/tile_to_kgpu/VerifyLayouts.cpp",
 )
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
-# Words in a row that tell one rule from others.
+# Length of a run of words that distinguishes one rule from the others.
 TELLING = 24
 
 
 def rules(source: str) -> list[list[str]]:
-    """For each error the pieces of its text; the text between two pieces is computed."""
+    """For each error, the constant pieces of its text; the text between two pieces is computed."""
     found = []
     for statement in re.findall(r"emit(?:Op)?Error\(.*?;", source, re.DOTALL):
         text = re.sub(r'"\s*"', "", statement)
@@ -51,7 +51,7 @@ EXPECTED = expectations()
 
 
 def is_expected(pieces: list[str]) -> bool:
-    """Whether a test quotes a telling part of the text."""
+    """Whether a test quotes a distinctive part of the text."""
     for piece in pieces:
         words = piece.split(" ")
         for first in range(len(words)):

@@ -1,5 +1,5 @@
-"""Which pointers a kernel may write through, as reported to torch.compile for a launch: all that a store can be based
-on."""
+"""Which pointers a kernel may write through, as reported to torch.compile for a launch: all pointers that the address
+of a store can derive from."""
 
 from __future__ import annotations
 

@@ -31,7 +31,8 @@ def kernel_of(source: str, **names: Any) -> KernelFunction:
 
 
 def emit(kernel: Any, **parameters: Any) -> str:
-    """The tile IR of a kernel, verified, with single blanks. A str is a runtime type, anything else a constexpr."""
+    """The tile IR of a kernel, verified, with whitespace collapsed. A str is a runtime type, anything else a
+    constexpr."""
     function = kernel if isinstance(kernel, KernelFunction) else KernelFunction(kernel)
     listed = [
         Parameter(name, "runtime", value) if isinstance(value, str) else Parameter(name, "constexpr", value=value)

@@ -30,7 +30,7 @@ from kiln.errors import CompilationError, StaticAssertionError
         ("kl.cumprod(x, 0)", "fp32", "<[4, 8], fp32>"),
         ("kl.xor_sum(x, 0)", "int32", "<[8], int32>"),
         ("kl.reduce_or(x, 0)", "int1", "<[8], int1>"),
-        ("kl.sum(kl.zeros((7, 20), kl.float32))", "fp32", "fp32"),  # 140 is no legal side
+        ("kl.sum(kl.zeros((7, 20), kl.float32))", "fp32", "fp32"),  # 140 is not a legal side
         ("kl.max(kl.zeros((7, 20), kl.float32), return_indices=True)[1]", "fp32", "int32"),
         ("kl.softmax(x, 1)", "fp32", "<[4, 8], fp32>"),
     ],
@@ -63,7 +63,7 @@ def test_a_jit_function_over_a_tuple_of_tiles():
     )
     text = emit(kernel, p="*fp32")
     assert "(tensor<16xf32>, tensor<16xf32>) -> (f32, f32)" in text and "tile.scan" in text and "reverse" in text
-    assert "func.call" not in text  # a combine region has no calls
+    assert "func.call" not in text  # combine regions contain no calls
 
 
 def test_functions_of_the_language_combine_too():

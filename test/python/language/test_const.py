@@ -1,4 +1,4 @@
-"""kl.const: what is read through a marked argument is read, and every way of writing through it is refused."""
+"""kl.const: loads through a marked argument work, and every way of writing through it is rejected."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def write(x: kl.const):
     kl.store(x, 1.0)
 
 
-# Statements that write through x, a const pointer; y is a plain one, d and e descriptors of x and y.
+# Statements that write through x, a const pointer. y is a plain pointer; d and e are descriptors of x and y.
 WRITES = [
     "kl.store(x, 1.0)",
     "kl.store(x + 3, 1.0)",

@@ -24,7 +24,7 @@ def compare_and_pick(a, b):
     return kl.where(a > b, a, b)
 
 
-# What the names in the examples are: parameters of a kernel, and tiles made before the example.
+# The names used in the examples: parameters of a kernel, and tiles made before the example.
 PARAMETERS = {
     "x_ptr": "*fp32", "y_ptr": "*fp32", "total_ptr": "*fp32", "best_ptr": "*fp32", "least_ptr": "*fp32",
     "flags_ptr": "*i32", "lock_ptr": "*i32", "n": "i32", "K": "i32", "rows": "i32", "pid": "i32", "row": "i32",
@@ -44,7 +44,7 @@ mean_of_squares = total
 matrix = kl.reshape(x, (M, 4))
 """
 
-# Where the plain tiles do not fit: what is named otherwise.
+# Setup for functions whose examples need other names or tiles.
 SETUP = {
     "kl.bitonic_merge": "ascending = x\nother = y",
     "kl.broadcast_to": "x = kl.full((M,), 1.0, kl.float32)",

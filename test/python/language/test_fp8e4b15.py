@@ -1,4 +1,4 @@
-"""fp8e4b15, a format to keep numbers in: every code and every fp16 against a table that numpy made."""
+"""fp8e4b15, a storage format: every code and every fp16 against a table computed with numpy."""
 
 import kiln
 import kiln.language as kl
@@ -12,14 +12,15 @@ CODES = np.arange(256)
 
 
 def table():
-    """The numbers of the 256 codes: sign, four bits of exponent with bias 15, three of mantissa, none reserved."""
+    """The values of the 256 codes: sign, four bits of exponent with bias 15, three of mantissa, none reserved."""
     exponent, mantissa = CODES >> 3 & 15, CODES & 7
     size = np.where(exponent == 0, mantissa / 8 * 2.0**-14, (1 + mantissa / 8) * 2.0 ** (exponent - 15.0))
     return np.where(CODES & 128, -size, size)
 
 
 def nearest(numbers):
-    """The codes next to numbers, 0x7e (1.75) the greatest; of two as near the greater. NaN and infinity give 1.75."""
+    """The codes nearest to numbers, 0x7e (1.75) being the greatest; ties go to the greater. NaN and infinity give
+    1.75."""
     sizes = table()[:0x7F]
     number = np.fmin(np.abs(numbers.astype(np.float64)), 2)  # of NaN and 2, too
     above = np.searchsorted(sizes, number).clip(1, 0x7E)

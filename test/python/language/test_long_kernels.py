@@ -1,4 +1,4 @@
-"""Long kernels: the time to compile grows with their length, nested branches are right, and limits have names."""
+"""Long kernels: compile time grows with length, nested branches are correct, and errors name the limits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.cpu
 
 
 def seconds(lines: list[str], dtype: str) -> float:
-    """The processor time of a kernel of these lines about the tile `v`, which it loads and stores."""
+    """The CPU time to compile a kernel with these lines, which update the tile `v` between a load and a store."""
     body = ["j = kl.arange(0, 64)", "v = kl.load(x + j)", *lines, "kl.store(out + j, v)"]
     x, out = np.zeros(64, dtype), np.zeros(64, dtype)
     start = time.process_time()
@@ -35,7 +35,7 @@ def seconds(lines: list[str], dtype: str) -> float:
     ids=["shifts", "squares", "choices"],
 )
 def test_a_value_used_twice_by_what_is_used_twice(lines):
-    """Tens of millions of paths lead from the last value to the first."""
+    """Tens of millions of paths lead from the last value back to the first."""
     assert seconds(lines, "int32") < 1
 
 
@@ -59,12 +59,12 @@ def test_the_same_for_a_gpu(lines, bound):
 
 
 def test_three_thousand_steps_written_out():
-    """No more than 2 s: 0.6 s here, and 0.4 s for a GPU."""
+    """At most 2 s: 0.6 s were measured for the CPU, and 0.4 s for a GPU."""
     assert seconds(["for i in kl.static_range(3000):", "    v = v * 1.5 + i"], "float32") < 2
 
 
 def test_what_many_nests_need_is_computed_once():
-    """Each sum reads all that was added before: 250,000 operations, if each nest does them again."""
+    """Each sum depends on everything before it: 250,000 operations, if each nest recomputed them."""
     lines = [line for i in range(500) for line in (f"v = v * 3 + {i}", "v += kl.sum(v)")]
     x, out = np.arange(64, dtype=np.int32), np.zeros(64, np.int32)
     text = "def kernel(x, out):\n" + "".join(
@@ -81,7 +81,7 @@ def test_what_many_nests_need_is_computed_once():
 
 
 def test_five_hundred_functions():
-    """Each is a hundred instructions, and right."""
+    """Each has a hundred instructions and is correct."""
     assert seconds(["v = kl.sin(v) + j", *["v = kl.exp(kl.sin(v)) + j"] * 250], "float32") < 2
     x, out = np.linspace(-900, 900, 64).astype(np.float32), np.zeros(64, np.float32)
     lines = [f"total += kl.sin(v * {i})" for i in range(1, 41)]
@@ -96,7 +96,7 @@ def test_five_hundred_functions():
 
 @pytest.mark.parametrize("count", [49, 60, 80, 100])
 def test_a_long_chain_of_elif(count):
-    """Each branch is a block in the block before: plans of many blocks once lost those of the outer ones."""
+    """Each branch is a block nested in the previous one: plans of many blocks once lost those of the outer ones."""
     lines = ["n = kl.load(x)", "v = 0", "if n == 0:", "    v = 1"]
     for i in range(1, count):
         lines += [f"elif n == {i}:", f"    v = {i * 7}"]

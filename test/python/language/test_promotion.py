@@ -1,4 +1,4 @@
-"""Which type operands meet in and which op the IR gets: the rules of Triton's language, written out as tables."""
+"""The common type of operands and the op in the IR: the promotion rules of Triton's language, written out as tables."""
 
 from __future__ import annotations
 

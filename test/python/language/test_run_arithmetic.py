@@ -33,7 +33,7 @@ def sample(kind: str, seed: int = 0, nonzero: bool = False) -> np.ndarray:
 
 
 def truncated_division(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Quotient and remainder as in C, exactly."""
+    """Exact quotient and remainder, as in C."""
     pairs = [(int(a), int(b)) for a, b in zip(x, y, strict=True)]
     quotients = [abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1) for a, b in pairs]
     remainders = [a - q * b for (a, b), q in zip(pairs, quotients, strict=True)]
@@ -56,7 +56,7 @@ def test_integer_operators(kind):
 @pytest.mark.parametrize("a", [-7, 7, -8, 0, 1])
 @pytest.mark.parametrize("b", [2, -2, 3, -1])
 def test_division_has_one_rule_for_signs(a, b):
-    """Of tiles, of constants that fold, of a 1 that is part of the key, and of numbers known while compiling."""
+    """For tiles, for constants that fold, for a 1 that is part of the key, and for numbers known at compile time."""
     quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
     for expression, expected in (("//", quotient), ("%", a - quotient * b)):
         ran = evaluate(f"x {expression} n", ((4,), np.int32), x=np.full(4, a, np.int32), n=b)
@@ -91,10 +91,10 @@ def test_float_operators(kind):
     ty = x.dtype
     for op in ("+", "-", "*"):
         np.testing.assert_array_equal(evaluate(f"x {op} y", ((N,), ty), x=x, y=y), eval(f"x {op} y"), op)
-    # 16-bit floats divide in fp32 and give it.
+    # 16-bit floats divide in fp32 and return it.
     wide = np.float64 if kind == "float64" else np.float32
     quotient = x.astype(wide) / y.astype(wide)
-    # On a GPU within 2 ulp, by one instruction.
+    # On a GPU it is one instruction, accurate to 2 ulp.
     np.testing.assert_array_max_ulp(evaluate("x / y", ((N,), wide), x=x, y=y), quotient, maxulp=2 if ON_GPU else 0)
     np.testing.assert_array_equal(evaluate("kl.div_rn(x, y)", ((N,), ty), x=x, y=y), (x.astype(wide) / y).astype(ty))
     np.testing.assert_array_equal(evaluate("x % y", ((N,), wide), x=x, y=y), np.fmod(x.astype(wide), y.astype(wide)))
@@ -160,7 +160,7 @@ EDGES = [
 
 
 def to_integer(value: float, target: str) -> int:
-    """The rule: towards zero, out of range the nearest that there is, 0 for NaN."""
+    """The rule: round towards zero, saturate out of range, 0 for NaN."""
     limits = np.iinfo(target)
     if value != value:
         return 0
@@ -217,7 +217,7 @@ def test_narrowing_toward_zero():
 
 
 def test_a_float_keeps_its_type_however_it_would_round():
-    """As kernels for several types say it: how to round is nothing to refuse where nothing is rounded."""
+    """As in kernels written for several types: a rounding mode is accepted where nothing is rounded."""
     x = sample("float32")
     for rounding in ("rtne", "rtz"):
         got = evaluate(f"x.to(kl.float32, fp_downcast_rounding='{rounding}')", ((N,), np.float32), x=x)
@@ -260,7 +260,7 @@ FUNCTIONS = {
 def test_functions(name, kind):
     x = np.linspace(0.01, 12, N).astype(kind)
     exact = FUNCTIONS[name](x.astype(np.float64))
-    # 4 ulp of the type: accuracy proper is tested with the expansion of math.
+    # 4 ulp of the type; the tests of the math expansion check the exact accuracy.
     got = evaluate(f"kl.{name}(x)", ((N,), x.dtype), x=x)
     np.testing.assert_allclose(got, exact, rtol=4 * np.finfo(kind).eps, atol=4 * np.finfo(kind).eps)
 
@@ -274,13 +274,14 @@ def test_fma_is_rounded_once():
 @pytest.mark.parametrize(
     "kind, a, b, c, expected",
     [
-        # Twice: in f32 the sum falls on the middle of two numbers of the kind, and to even from there.
+        # Cases of double rounding: in f32 the sum falls on a midpoint of the narrow type, and from there rounds to
+        # even.
         (np.float16, 0.0273284912109375, 9984, 0.0273284912109375, 272.75),
         (np.float16, 1 + 2.0**-10, 1 + 2.0**-1, -(2.0**-24), 1.5 + 2.0**-10),
         (ml_dtypes.bfloat16, 7, 37, -(2.0**-30), 258),
         (ml_dtypes.bfloat16, 7, 37, 2.0**-30, 260),
         (ml_dtypes.bfloat16, 7, 37 * 2.0**110, -(2.0**-120), 258 * 2.0**110),
-        # What is not finite.
+        # Infinities and NaN.
         (np.float16, np.inf, 2, -np.inf, np.nan),
         (np.float16, np.inf, 2, 1, np.inf),
         (ml_dtypes.bfloat16, 2.0**127, 2, 0, np.inf),

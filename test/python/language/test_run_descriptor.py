@@ -22,13 +22,13 @@ F32 = np.float32
 
 @pytest.fixture(autouse=True)
 def checked():
-    """A GPU's accesses are not checked (the emulator checks them itself)."""
+    """Accesses on a GPU are not checked here (the emulator checks them itself)."""
     with knobs.scope(check="none" if placement.names_gpu(knobs.target) else "bounds"):
         yield
 
 
 def window(array: np.ndarray, offsets: Sequence[int], block: Sequence[int], fill: float = 0) -> np.ndarray:
-    """The block at the offsets; `fill` where it is outside."""
+    """The block at the offsets, with `fill` outside the array."""
     result = np.full(block, fill, array.dtype)
     for index in itertools.product(*(range(side) for side in block)):
         place = tuple(o + i for o, i in zip(offsets, index, strict=True))
@@ -53,7 +53,7 @@ def row_major(shape: Sequence[int]) -> list[int]:
 
 
 def tile_store(block: Sequence[int]) -> str:
-    """`out + offsets` of a whole tile of this shape."""
+    """Code for `out + offsets` of a whole tile of this shape."""
     rank = len(block)
     parts = []
     for d, (side, step) in enumerate(zip(block, row_major(block), strict=True)):
@@ -67,7 +67,7 @@ RANKS = [((50,), (24,)), ((11, 37), (6, 20)), ((3, 7, 20), (2, 5, 12)), ((3, 2, 
 
 
 def places(shape: Sequence[int], block: Sequence[int]) -> list[list[int]]:
-    """Inside, across the end, before the start, far outside on either side; and some of everything."""
+    """Offsets inside, across the end, before the start, far outside on either side, and random ones."""
     ends = [side - b // 2 for side, b in zip(shape, block, strict=True)]
     starts = [-(b // 2) - 1 for b in block]
     some = [[int(RNG.integers(-b, s + 2)) for s, b in zip(shape, block, strict=True)] for _ in range(4)]
@@ -165,7 +165,7 @@ def test_every_type_is_copied_bit_by_bit(kind):
 
 
 def test_rows_may_lie_apart():
-    """Strides of a view: rows of 24 in a pitch of 40, every other matrix."""
+    """Strides of a view: rows of 24 in a pitch of 40, and every other matrix."""
     memory = RNG.standard_normal((6, 10, 40)).astype(F32)
     out = np.full((6, 10, 40), 5, F32)
     launch(
@@ -187,7 +187,7 @@ def test_rows_may_lie_apart():
     "kind, m, n, k, blocks", [("float16", 60, 47, 40, (32, 40, 24)), ("float32", 20, 50, 70, (16, 48, 48))]
 )
 def test_loads_feed_products_in_any_order(kind, m, n, k, blocks):
-    """A as it is and transposed, times B as it is and transposed: four ways to one product."""
+    """A plain and transposed, times B plain and transposed: four ways to one product."""
     bm, bn, bk = blocks
     a, b = (RNG.standard_normal(s).astype(kind) for s in ((m, k), (k, n)))
     out = np.zeros((4, m, n), F32)
@@ -216,7 +216,7 @@ def test_loads_feed_products_in_any_order(kind, m, n, k, blocks):
 
 
 def test_batches_are_loaded_as_matrices():
-    """Rank 3 in, rank 3 into the product; rank 4 with sides of one taken away."""
+    """Rank-3 loads feed a rank-3 product; of rank-4 loads, sides of one are removed first."""
     x, y = RNG.standard_normal((4, 16, 24)).astype(F32), RNG.standard_normal((2, 3, 24, 40)).astype(F32)
     out = np.zeros((2, 16, 40), F32)
     launch(
@@ -234,7 +234,8 @@ def test_batches_are_loaded_as_matrices():
 
 
 def pitched(shape: Sequence[int], extra: int = 8) -> np.ndarray:
-    """Numbers of this shape in rows that lie apart: no dimension but the last is contiguous, 16 bytes divide each."""
+    """Numbers of this shape with padding between rows: only the last dimension is contiguous; strides are multiples of
+    16 bytes."""
     memory = RNG.standard_normal((*shape[:-1], -(-shape[-1] // 4) * 4 + extra)).astype(F32)
     if len(shape) > 2:
         memory = np.concatenate([memory, memory + 1], axis=1)[:, : shape[1]]
@@ -281,11 +282,11 @@ def test_descriptors_of_the_host_store_in_every_rank(shape, block):
             """,
             value, TensorDescriptor.from_tensor(out, list(block)),
         )  # fmt: skip
-        np.testing.assert_array_equal(memory, expected, str(at))  # also the memory between the rows
+        np.testing.assert_array_equal(memory, expected, str(at))  # also checks the memory between the rows
 
 
 def test_a_descriptor_of_the_host_may_be_empty():
-    """A block of an array without elements is padding, and what is stored there is dropped."""
+    """A block of an empty array is padding, and stores to it are dropped."""
     for shape in ((0, 16), (8, 0)):
         x, out = np.zeros(shape, F32), np.ones((4, 8), F32)
         empty = TensorDescriptor(np.ones(64, F32), list(shape), [16, 1], [4, 8], padding="nan")
@@ -317,9 +318,9 @@ def test_atomics_of_every_type_that_the_machine_reduces(op, kind):
     low = 0 if kind.startswith("u") or op in ("and", "or", "xor") else -8
     x, y = (np.random.default_rng(5).integers(low, 9, (3, 32)).astype(ty) for _ in range(2))
     if integer and kind.startswith("u") and op in ("min", "max"):
-        x[0, 0] = np.iinfo(ty).max  # is not -1
+        x[0, 0] = np.iinfo(ty).max  # different from -1
     expected = COMBINE[op](x, y)
-    # Rows and columns outside of the array are left alone: the block is 4 by 32, at row 1 of 3.
+    # Rows and columns outside the array stay unchanged: the block is 4 by 32, at row 1 of 3.
     expected[0] = x[0]
     block = np.concatenate([y[1:], np.zeros((2, 32), ty)])
     source = f"""

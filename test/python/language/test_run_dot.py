@@ -1,4 +1,5 @@
-"""Matrix products against float64: types, accumulators, precisions, sides with odd factors, orders of operands."""
+"""Matrix products against float64: types, accumulators, precisions, sides with odd factors, storage orders of
+operands."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from running import evaluate, launch, numpy_type
 
 RNG = np.random.default_rng(9)
 F16, F32, F64 = np.float16, np.float32, np.float64
-# Significant bits of what sums are kept in.
+# Significant bits of the accumulator types.
 BITS = {np.dtype(F16): 11, np.dtype(F32): 24, np.dtype(F64): 53}
 
 
@@ -23,7 +24,8 @@ def matrix(kind: str, *shape: int) -> np.ndarray:
 
 
 def check(got: np.ndarray, a: np.ndarray, b: np.ndarray, acc: Any = 0.0, roundings: float = 1) -> None:
-    """`roundings` to the accumulator's type, besides those of a sum in f32; each may be off by a whole unit."""
+    """Allows `roundings` to the accumulator's type in addition to those of a sum in f32; each may be off by a whole
+    ulp."""
     a, b, acc = a.astype(F64), b.astype(F64), np.asarray(acc).astype(F64)
     if got.dtype == np.int32:
         np.testing.assert_array_equal(got, a @ b + acc)
@@ -51,7 +53,7 @@ def test_every_mix_of_types_with_every_accumulator(left, right, out, batch):
     a, b = matrix(left, *batch, 16, 48), matrix(right, *batch, 48, 24)
     extra = PRODUCT if out == F16 else ""
     shape = (*batch, 16, 24)
-    # A tensor core rounds f16 sums once for each instruction along K.
+    # A tensor core rounds f16 sums once per instruction along K.
     check(evaluate(f"kl.dot(a, b{extra})", (shape, out), a=a, b=b), a, b, roundings=6)
     acc = (RNG.standard_normal(shape) * 8).astype(out)
     check(evaluate(f"kl.dot(a, b, acc{extra})", (shape, out), a=a, b=b, acc=acc), a, b, acc, roundings=6)
@@ -71,12 +73,12 @@ def test_an_f16_sum_is_rounded_once():
 
 
 def test_an_f16_sum_loses_nothing_within_one_instruction():
-    """1024 and then ones: f16 has a unit of 1 there, halves are lost one by one but not together."""
+    """1024 and then halves: the ulp of f16 is 1 there, so halves are lost one by one but not when summed first."""
     a = np.full((16, 16), 0.5, F16)
     a[:, 0] = 1024
     b = np.ones((16, 8), F16)
     got = evaluate("kl.dot(a, b, out_dtype=kl.float16)", ((16, 8), F16), a=a, b=b)
-    # 1024 + 15 / 2 = 1031.5, between two neighbours; a hardware sum may cut off instead of rounding.
+    # 1024 + 15 / 2 = 1031.5 lies between two neighbours; a hardware sum may truncate instead of rounding.
     assert np.all(np.abs(got.astype(F64) - 1031.5) <= 0.5)
 
 
@@ -85,7 +87,7 @@ def test_precision_of_f32(precision):
     a, b = matrix("float32", 32, 64), matrix("float32", 64, 16)
     got = evaluate(f"kl.dot(a, b, input_precision='{precision}')", ((32, 16), F32), a=a, b=b)
     size = np.abs(a.astype(F64)) @ np.abs(b.astype(F64))
-    # What is left of both inputs: 11 bits of tf32, twice that in two parts; 8 of bf16 per part.
+    # Bits that remain of both inputs: 11 in tf32, twice that in two parts; 8 per part of bf16.
     bits = {"ieee": 24, "tf32": 11, "tf32x3": 21, "bf16x3": 15, "bf16x6": 21}[precision]
     bound = size * (65 * 2.0**-24 + (0 if precision == "ieee" else 3 * 2.0**-bits))
     assert np.all(np.abs(got - a.astype(F64) @ b.astype(F64)) <= bound)
@@ -135,7 +137,7 @@ SIDES = [(128, 192, 32), (128, 160, 32), (192, 192, 16), (256, 112, 16), (64, 24
 @pytest.mark.parametrize("m, n, k", SIDES)
 @pytest.mark.parametrize("kind", ["float16", "int8", "float64"])
 def test_sides_with_odd_factors(m, n, k, kind):
-    """Loaded under masks, multiplied, reduced both ways, transposed and stored under a mask."""
+    """Loaded with masks, multiplied, reduced both ways, transposed and stored with a mask."""
     a, b = matrix(kind, m, k), matrix(kind, k, n)
     rows, columns, depth = m - 5, n - 3, k - 7
     out = {"int8": np.int32, "float64": F64}.get(kind, F32)

@@ -21,7 +21,8 @@ TYPES = {"e4m3": "float8e4nv", "e5m2": "float8e5", "bf16": "bfloat16", "fp16": "
 
 
 def operand(form: str, shape: tuple[int, ...], packed: int = -1) -> tuple[np.ndarray, np.ndarray]:
-    """An operand as a kernel reads it, and the numbers it stands for; e2m1 lies in pairs along dimension `packed`."""
+    """An operand as a kernel reads it, and the numbers it represents; e2m1 values are packed in pairs along
+    `packed`."""
     if form != "e2m1":
         stored = RNG.standard_normal(shape).astype(numpy_type(TYPES[form]))
         return stored, stored.astype(F64)
@@ -36,13 +37,13 @@ def scale(*shape: int) -> np.ndarray:
 
 
 def spread(scales: np.ndarray, k_axis: int) -> np.ndarray:
-    """The scale of each element, K along the last dimension or the one before."""
+    """The scale of each element; K is the last dimension or the one before it."""
     factors = np.repeat(2.0 ** (scales.astype(F64) - 127), 32, -1)
     return factors if k_axis == -1 else np.swapaxes(factors, -1, -2)
 
 
 def close(got: np.ndarray, a: np.ndarray, b: np.ndarray, acc: Any = 0.0, unit: float = 0.0) -> None:
-    """The products are exact: the sum may be off by its own roundings, the result by `unit`."""
+    """The products are exact; the sum may be off by its own roundings, the result by `unit`."""
     bound = (np.abs(a) @ np.abs(b) + np.abs(acc)) * ((a.shape[-1] + 1) * 2.0**-24 + unit)
     assert np.all(np.abs(got.astype(F64) - (a @ b + acc)) <= bound), np.max(np.abs(got - (a @ b + acc)) / bound)
 
@@ -80,7 +81,7 @@ def test_packed_along_either_axis(left, right, pack):
 
 
 def test_every_code_and_every_scale():
-    # 32 rows whose scales are 64 different ones each; each column of b picks one element of a group.
+    # 32 rows with 64 different scales each; each column of b picks one element of a group.
     codes = np.tile(np.arange(16), (32, 8))
     a = (codes[:, 0::2] | codes[:, 1::2] << 4).astype(np.uint8)
     b = np.zeros((128, 64), np.float16).astype(numpy_type("bfloat16"))
@@ -143,7 +144,7 @@ def test_mistakes(call, message):
         evaluate(call, ((16, 16), F32), a=a, b=b, s=s)
 
 
-@pytest.mark.cpu  # compiles for GPUs that are not here
+@pytest.mark.cpu  # the test compiles for GPUs that are not present
 @pytest.mark.parametrize("row", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize(
     "left, right, scaled", [("e2m1", "e4m3", True), ("fp16", "e2m1", True), ("fp16", "e5m2", False)]

@@ -86,7 +86,8 @@ def kernel(x, y, z):
 
 
 def test_assembly_combines():
-    """Functions of reductions and scans may use text too: it takes single elements there, of 16 bits as well."""
+    """Combine functions of reductions and scans may use inline assembly; it gets single elements there, 16-bit ones
+    included."""
     x = np.random.default_rng(3).integers(-999, 1000, 256).astype(np.int32)
     y, z = np.zeros(257, np.int32), np.zeros(2, np.int16)
     launch(COMBINED, x, y, z)

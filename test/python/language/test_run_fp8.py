@@ -1,4 +1,4 @@
-"""fp8 saturates: in conversions, in arithmetic, and alike in constants and in what is known only when a kernel runs."""
+"""fp8 saturates: in conversions and arithmetic, and the same way in constants and run-time values."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def same_bits(got, expected):
 
 
 def values_of(source):
-    """Every value of a 16-bit type; of a wider one, fp8's numbers and the middles of two of them, what surrounds
-    them, and any bits."""
+    """Every value of a 16-bit type; for a wider type, fp8's numbers, midpoints of neighbours and values close to both,
+    and random bits."""
     ty = np.dtype(numpy_type(source))
     if ty.itemsize == 2:
         return np.arange(1 << 16, dtype=np.uint16).view(ty)
@@ -62,7 +62,7 @@ EXTREMES = [1e6, -1e6, float("inf"), float("-inf"), float("nan"), 449.0, 464.0, 
 @pytest.mark.parametrize("kind", LARGEST)
 @pytest.mark.parametrize("value", EXTREMES)
 def test_fp8_constants_are_what_a_conversion_gives(value, kind):
-    """Numbers, folded conversions, and those of values only known when the kernel runs have the same bits."""
+    """Literals, folded conversions, and conversions at run time give the same bits."""
     ty = numpy_type(kind)
     x = np.full(4, value, np.float32)
     same_bits(evaluate(f"x.to(kl.{kind})", ((4,), ty), x=x), fp8(x, kind))
@@ -115,7 +115,7 @@ def test_an_infinity_of_fp8_stays_until_it_is_converted():
     x = np.array([np.inf, -np.inf, 1, np.nan], ty)
     for kept, expected in (
         ("x", x), ("-x", -x), ("kl.abs(x)", np.abs(x)), ("kl.maximum(x, x)", x), ("kl.where(x == x, x, x)", x),
-        ("x.to(kl.float32).to(kl.float8e5)", fp8(x.astype(np.float32), "float8e5")),  # not taken for nothing at all
+        ("x.to(kl.float32).to(kl.float8e5)", fp8(x.astype(np.float32), "float8e5")),  # must not be folded away
         ("x.to(kl.float8e4nv).to(kl.float8e5)", np.array([448, -448, 1, np.nan], ty)),
     ):  # fmt: skip
         same_bits(evaluate(kept, ((4,), ty), x=x), expected)

@@ -1,4 +1,4 @@
-"""The device library's names on the CPU: as ops, as expressions, as functions of the runtime."""
+"""The device library's names on the CPU: as ops, as expressions, as runtime functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ F32 = np.float32
 X = np.linspace(0.1, 0.9, 16).astype(F32)
 vector = np.vectorize
 
-# name: (what it computes in float64, an input in its domain)
+# name: (the function in float64, an input in its domain)
 FUNCTIONS = {
     "acos": (np.arccos, X), "asin": (np.arcsin, X), "atan": (np.arctan, X), "cosh": (np.cosh, X), "sinh": (np.sinh, X),
     "acosh": (np.arccosh, X + 1), "asinh": (np.arcsinh, X), "atanh": (np.arctanh, X),
@@ -117,7 +117,7 @@ def test_conversions_round_as_they_say():
     )
 
 
-# What functions give, from tables: name, operands, result.
+# Results of functions, from tables: name, operands, result.
 VALUES = [
     ("cyl_bessel_i0", (1.0,), 1.2660658777520084), ("cyl_bessel_i0", (-20.0,), 43558282.559553534),
     ("cyl_bessel_i1", (1.0,), 0.5651591039924851), ("cyl_bessel_i1", (-1.0,), -0.5651591039924851),
@@ -148,7 +148,7 @@ def test_special_functions(name, operands, expected, kind):
     names = "xyzw"[: len(operands)]
     call = f"kl.extra.libdevice.{name}({', '.join(names)})"
     got = evaluate(call, ((8,), kind), **dict(zip(names, operands, strict=True)))
-    # Operands of fp32 are those of the table, rounded: how much that moves the result depends on its slope.
+    # The operands are those of the table rounded to fp32; how much that changes the result depends on the slope.
     np.testing.assert_allclose(got, np.full(8, expected), rtol=4e-15 if kind == np.float64 else 3e-6, atol=1e-7 if
                                kind == np.float32 else 1e-15)  # fmt: skip
 
@@ -179,7 +179,7 @@ OPERATIONS = {
 
 
 def rounds(got, exact, mode, kind):
-    """Whether a float is the neighbour of an exact value that a mode of rounding chooses."""
+    """Whether a float is the neighbour of an exact value that a rounding mode selects."""
     lower, upper = np.nextafter(got, kind(-np.inf)), np.nextafter(got, kind(np.inf))
     lower, here, upper = (Fraction(float(v)) for v in (lower, got, upper))
     down, up = here <= exact < upper, lower < exact <= here

@@ -1,4 +1,4 @@
-"""Functions of scalars with branches, loops and effects, applied to each element; combine functions that store."""
+"""Scalar functions with branches, loops and effects, applied elementwise; combine functions that store."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def pairs(a0, a1, b0, b1):
 
 
 def run(call, outs, *arrays):
-    """What `result = call` (a tuple of as many tiles as `outs`) gives for the tiles x, y, … loaded from `arrays`."""
+    """The result of `result = call` (a tuple of as many tiles as `outs`) for the tiles x, y, … loaded from `arrays`."""
     shape = arrays[0].shape
     offsets = "at = kl.arange(0, 4)[:, None] * 24 + kl.arange(0, 24)[None, :]" if len(shape) == 2 else (
         f"at = kl.arange(0, {shape[0]})")  # fmt: skip
@@ -187,7 +187,7 @@ def checked(a, b):
 
 @pytest.mark.parametrize("count", [1, 2, 64, 7, 24, 62, 1024])
 def test_a_reduction_whose_combine_function_stores(count):
-    # Every element but the largest is beaten once, and marked.
+    # Every element but the largest loses exactly once, and is marked.
     x, out, marks = RNG.permutation(count).astype(F32), np.zeros(1, F32), np.zeros(count, I32)
     source = f"""
 @jit
@@ -234,7 +234,7 @@ def test_an_asserting_scan(count, reverse):
 
 
 def test_the_order_of_a_combine_function_with_effects_is_kept():
-    # Functions a x + b composed: associative, not commutative.
+    # Composition of functions a x + b: associative, not commutative.
     a, b = RNG.integers(-2, 3, 24).astype(I32), RNG.integers(-2, 3, 24).astype(I32)
     out = np.zeros(2, I32)
     launch(
@@ -272,7 +272,7 @@ def test_an_assertion_that_fails_is_named(call):
 
 @pytest.mark.parametrize("call", ["kl.reduce(x, 1, far)", "kl.associative_scan(x, 1, far)"])
 def test_combine_functions_with_branches(call):
-    # The one further from zero: both sides of the branch compute.
+    # Selects the value further from zero; both sides of the branch compute something.
     source = f"""
 @jit
 def far(a, b):

@@ -1,4 +1,4 @@
-"""Products of sides that tensor cores multiply, in loops, in chains and on several groups of warps, against float64."""
+"""Products with sides that tensor cores support, in loops, in chains and on several warp groups, against float64."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def in_loop(a: np.ndarray, b: np.ndarray, out: Any, step: int, left: bool, right
     return c
 
 
-# Sides, step along K, warps: one group and several, odd sides, rows that only single warps take.
+# Sides, step along K, warps: one warp group and several, odd sides, rows that only single warps cover.
 SIDES = [(64, 64, 64, 4), (128, 96, 32, 8), (64, 176, 64, 4), (192, 48, 32, 4), (256, 32, 64, 16), (64, 64, 32, 8),
          (32, 64, 32, 4), (16, 16, 32, 4)]  # fmt: skip
 
@@ -135,7 +135,7 @@ def test_one_product_feeds_another(m, n, d, warps, kind):
 
 
 def test_a_tile_is_both_factors():
-    """x times its transpose: one memory, read both ways."""
+    """x times its transpose: one buffer, read both ways."""
     x = matrix("float16", 64, 64)
     got = evaluate("kl.dot(x, x.T) + kl.dot(x.T, x)", ((64, 64), F32), x=x)
     y = x.astype(F64)
@@ -144,7 +144,8 @@ def test_a_tile_is_both_factors():
 
 @pytest.mark.parametrize("limit, error", [(None, 2.0**-8), (64, 2.0**-10), (32, 2.0**-10), (0, 2.0**-20)])
 def test_how_far_sums_of_fp8_may_be_imprecise(limit, error):
-    """A Hopper sums 8-bit floats in 14 bits, as far as it may: then the sum is added in f32. None: from dot to dot."""
+    """Hopper sums 8-bit floats in 14 bits for up to `limit` terms, then adds the sum in f32. None: a whole dot at a
+    time."""
     a, b = matrix("float8e4nv", 64, 64), matrix("float8e4nv", 64, 64)
     big = np.full((64, 64), 2.0**7, F32)
     got = evaluate(f"kl.dot(a, b, acc, max_num_imprecise_acc={limit})", ((64, 64), F32), a=a, b=b, acc=big)
@@ -171,7 +172,7 @@ def kernel(a, b, c, depth, M: kl.constexpr, K: kl.constexpr):
 
 @pytest.mark.parametrize("depth", [8, 64, 72, 128, 328])
 def test_a_loop_whose_last_step_is_peeled(depth):
-    """It ends a constant before a number of which conditions ask at another distance."""
+    """The loop ends a constant distance before a bound that conditions test at another distance."""
     a, b = matrix("float16", 64, depth), matrix("float16", 64, depth)
     c = np.zeros((64, 64), F32)
     launch(PEELED, a, b, c, depth, M=64, K=64)

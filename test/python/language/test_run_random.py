@@ -1,4 +1,4 @@
-"""Philox and what is made of it on the CPU, against the generator written out in Python's integers."""
+"""Philox and the functions built on it on the CPU, against the generator written in Python integers."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def test_a_users_function_over_a_tuple():
     out, running = np.zeros(2, F32), np.zeros(96, F32)
     launch(COMBINE, x, out, running)
     np.testing.assert_allclose(out, [x.astype(np.float64).mean(), x.astype(np.float64).var()], rtol=1e-5, atol=1e-6)
-    # Reversed, the left operand of the combination is what came first on the way from the end.
+    # In a reverse scan, the left operand of the combine function is what was scanned first, from the end.
     np.testing.assert_array_equal(running, np.full(96, x[-1]))
 
 

@@ -1,4 +1,4 @@
-"""Creating and reshaping tiles: result types, the IR, and what is refused."""
+"""Creating and reshaping tiles: result types, the IR, and what is rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names of the language: those of Triton are there, others are not, and tensors have the functions as methods."""
+"""The names of the language: those of Triton exist, no others do, and tensors have the functions as methods."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_shapes_and_types_of_values():
 
 
 def test_import_is_light():
-    # What the environment imports as Python starts (a .pth file's modules) is not the language's.
+    # Modules that the environment imports at startup (from a .pth file) are not the language's.
     code = (
         "import sys\n"
         "before = set(sys.modules)\n"

@@ -1,4 +1,4 @@
-"""kl.target_info: a kernel knows what it is compiled for, on every path to a compile."""
+"""kl.target_info: a kernel knows its target, whatever path leads to the compile."""
 
 from __future__ import annotations
 

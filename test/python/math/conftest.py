@@ -13,7 +13,7 @@ TOOLS = ("mlir-opt", "mlir-translate", "clang", "llvm-nm")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The expansion is tested below the language, with LLVM's own tools, which an installed Kiln does not need."""
+    """Checks math expansions with LLVM's own tools, which an installed Kiln does not need."""
     missing = [name for name in TOOLS if math_harness.find_tool(name) is None]
     here = Path(__file__).parent
     for item in items:

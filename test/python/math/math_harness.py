@@ -54,8 +54,8 @@ def kiln_opt() -> str:
 
 @dataclass(frozen=True)
 class Function:
-    """`body` computes %r (or %r0, %r1) from %a0, %a1, ... ; VEC(t) stands for the type over
-    t in the shape being compiled, SPLAT(c) for a constant of it."""
+    """`body` computes %r (or %r0, %r1) from %a0, %a1, ... ; VEC(t) stands for the type over t in the shape being
+    compiled, SPLAT(c) for a constant of it."""
 
     name: str
     operands: tuple[str, ...]
@@ -176,7 +176,7 @@ class Library:
 
 
 def host_targets() -> list[str]:
-    """Rows of the target table this machine can run, widest first."""
+    """Rows of the target table that this machine can run, widest first."""
     flags = Path("/proc/cpuinfo").read_text()
     rows = [("cpu-avx512", "avx512vl"), ("cpu-avx2", "f16c"), ("cpu-sse", "sse4_2")]
     return [name for name, flag in rows if flag in flags]
@@ -198,7 +198,7 @@ def ulp_error(result: np.ndarray, exact: np.ndarray) -> np.ndarray:
         exponent = np.clip(exponent, info.minexp, info.maxexp - 1)
         unit = np.ldexp(wide(1), exponent - info.nmant)
         error = np.abs(got - exact) / unit
-        # Past the largest number, either it or infinity is acceptable when the exact value is within two steps.
+        # Beyond the largest number, both it and infinity are acceptable if the exact value is within two steps.
         same = (np.isnan(result) & np.isnan(exact)) | (result == rounded)
         beyond = np.isinf(result) & ~np.isinf(exact) & (np.sign(got) == np.sign(exact))
         limit = wide(info.max) + 0 * exact

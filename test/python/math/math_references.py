@@ -1,4 +1,4 @@
-"""Values of more precision than the type under test: numpy's 80-bit functions, and series for those it lacks."""
+"""Values with more precision than the type under test: numpy's 80-bit functions, and series where numpy has none."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ LARGEST = {t: float(ml_dtypes.finfo(DTYPES[t]).max) for t in ("f8E4M3FN", "f8E5M
 
 
 def narrowed(x: np.ndarray, t: str) -> np.ndarray:
-    """x rounded to nearest even once, whatever its type (integers included). 8 bits saturate, in place of infinity too.
+    """x rounded once to nearest even, whatever its type (integers included). 8-bit types saturate; infinity does too.
 
-    Saturating first is saturating: what lies beyond the largest number never rounds to a smaller one.
+    Saturating first gives the same: what lies beyond the largest number never rounds to a smaller one.
     """
     if t in LARGEST:
-        if x.dtype.kind != "f":  # also bf16, which numpy counts as none; wide enough for the range of a clamp
+        if x.dtype.kind != "f":  # also bf16, which numpy does not class as a float; wide enough for the clamp
             x = x.astype(np.float64)
         x = np.clip(x, -LARGEST[t], LARGEST[t])
     if t in ("f32", "f64") and x.dtype.kind != "f":
@@ -97,7 +97,7 @@ def narrowed(x: np.ndarray, t: str) -> np.ndarray:
 
 
 def toward_zero(x: np.ndarray, t: str) -> np.ndarray:
-    """x without the bits t has no room for; never NaN or infinity from a finite number."""
+    """x without the bits that do not fit into t; never NaN or infinity from a finite number."""
     dtype = DTYPES[t]
     unsigned = np.dtype(f"u{dtype.itemsize}")
     y = narrowed(x, t)

@@ -1,4 +1,4 @@
-"""Arguments that find mistakes: every binade, the ends of the range, and what lies between narrow numbers."""
+"""Arguments that find mistakes: every binade, the ends of the range, and midpoints of narrow numbers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def every(t: str) -> np.ndarray:
 
 
 def rounding(t: str) -> np.ndarray:
-    """What is hard to round to a narrow type: its numbers, the midpoints, and their neighbours in t."""
+    """Values that are hard to round to a narrow type: its numbers, the midpoints, and their neighbours in t."""
     if t in NARROW:
         return every(t)
     dtype = DTYPES[t]
@@ -47,13 +47,13 @@ def rounding(t: str) -> np.ndarray:
         middle = (numbers[1:] + numbers[:-1]) / 2
         for exact in (numbers.astype(dtype), middle.astype(dtype)):
             parts += [exact, np.nextafter(exact, dtype.type(np.inf)), np.nextafter(exact, dtype.type(-np.inf))]
-        if t == "f64":  # off the midpoint by less than f32 can see: two roundings would go wrong here
+        if t == "f64":  # off the midpoint by less than f32 can represent: rounding twice would go wrong here
             parts += [middle * (1 + 2.0**-k) for k in (30, 52)] + [middle * (1 - 2.0**-k) for k in (30, 53)]
     return np.concatenate(parts)
 
 
 def integers(t: str, count: int = 100_000, seed: int = 2) -> np.ndarray:
-    """All of up to 16 bits; of wider ones, random magnitudes and what lies half way between bf16 numbers."""
+    """All values of up to 16 bits; for wider types random magnitudes and midpoints of bf16 numbers."""
     rng = np.random.default_rng(seed)
     dtype = DTYPES[t]
     width = dtype.itemsize * 8

@@ -40,7 +40,7 @@ for _t in TYPES:
 
 
 def amount(t: str, target: str) -> int:
-    """How many samples: many where the widest vectors make them cheap, fewer to compare the other targets."""
+    """How many samples: many where the widest vectors make them cheap, fewer for comparing the other targets."""
     full = 1_000_000 if t == "f32" else 150_000
     return full if target == TARGETS[0] else full // 10
 
@@ -74,7 +74,7 @@ def quiet():
 @pytest.mark.parametrize("name", [*UNARY, *EXACT])
 def test_unary_functions_are_within_two_ulp(library, target, name, t):
     x = real(t, amount(t, target))
-    # A double is reference enough for f32, where numpy has no 80-bit function to be fast with.
+    # For f32 a double is precise enough where numpy has no fast 80-bit function.
     fast = SINGLE.get(name) if t == "f32" else None
     exact = fast(x) if fast else {**UNARY, **EXACT}[name](x.astype(np.longdouble))
     check(library(f"{name}_{t}", x), exact, 0 if name in EXACT else BOUND, x)

@@ -73,7 +73,7 @@ def quiet():
 
 
 def check(result: np.ndarray, expected: np.ndarray, *arguments: np.ndarray) -> None:
-    """The same number, sign of zero included; any NaN is as good as another."""
+    """The same number, sign of zero included; all NaNs are equal."""
     assert result.dtype == expected.dtype
     r, e = (a.astype(np.float64) for a in (result, expected))
     same = (np.isnan(r) & np.isnan(e)) | ((r == e) & (np.signbit(r) == np.signbit(e)))
@@ -82,7 +82,7 @@ def check(result: np.ndarray, expected: np.ndarray, *arguments: np.ndarray) -> N
 
 
 def operands(t: str) -> tuple[np.ndarray, np.ndarray]:
-    """All pairs of a type of 8 bits, many of one of 16."""
+    """All pairs of an 8-bit type, many pairs of a 16-bit type."""
     values = every(t)
     if BITS[t] == 8:
         a, b = np.meshgrid(values.view(np.uint8), values.view(np.uint8))
@@ -106,7 +106,7 @@ def test_truncation_rounds_to_nearest_even(library, a, b):
 @pytest.mark.parametrize("a", ("f64", "f32", "f16", "bf16"))
 @pytest.mark.parametrize("b,largest", [("f8E4M3FN", 448.0), ("f8E5M2", 57344.0)])
 def test_truncation_to_8_bits_saturates(library, a, b, largest):
-    """Stated without the reference: whatever is beyond the largest number is the largest number."""
+    """Checked without the reference: whatever is beyond the largest number becomes the largest number."""
     x = rounding(a)
     wide = x.astype(np.float64)
     beyond = np.abs(wide) > largest
@@ -129,9 +129,9 @@ def test_arithmetic_is_that_of_f32_rounded(library, op, t):
     a, b = operands(t)
     result = library(f"{op}_{t}", a, b)
     expected = ARITHMETIC[op](a.astype(np.float32), b.astype(np.float32))
-    # One of two numbers is not rounded: infinity stays in f8E5M2.
+    # The maximum of two numbers is not rounded: infinity stays in f8E5M2.
     expected = expected.astype(DTYPES[t]) if op.startswith("m") and op != "mulf" else narrowed(expected, t)
-    if op in ("maximumf", "minimumf", "maxnumf", "minnumf"):  # which zero of two is numpy's choice
+    if op in ("maximumf", "minimumf", "maxnumf", "minnumf"):  # numpy leaves open which of two zeros it returns
         zero = (a.astype(np.float32) == 0) & (b.astype(np.float32) == 0)
         result, expected = (
             np.where(zero, np.abs(k.astype(np.float32)), k.astype(np.float32)) for k in (result, expected)
@@ -166,7 +166,7 @@ def test_functions_are_computed_in_f32(library, t):
     result = library(f"exp_{t}", x).astype(np.float64)
     exact = np.exp(x.astype(np.float64))
     nearest = narrowed(exact.astype(np.float32), t).astype(np.float64)
-    # Where f32's own error crosses a midpoint, the neighbour is as good.
+    # Where f32's own error crosses a midpoint, the neighbour is also accepted.
     off = ~((result == nearest) | (np.isnan(result) & np.isnan(nearest)))
     assert off.mean() < 1e-3
     assert (np.abs(result[off] - exact[off]) <= np.abs(nearest[off] - exact[off]) * (1 + 1e-3)).all()

@@ -1,6 +1,6 @@
 """No expansion needs a library: objects for every row of the target table have no undefined symbol.
 
-(Libraries that the other tests run are linked with nothing at all; this covers rows the machine cannot run.)
+(The libraries that the other tests run are linked with nothing; this test covers rows that the machine cannot run.)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Hints that are not true cost nothing but speed on the CPU: no access leaves the memory it should touch."""
+"""Untrue hints cost only speed on the CPU: no access leaves the memory that it should touch."""
 
 import ctypes
 import mmap
@@ -12,14 +12,14 @@ import pytest
 @kiln.jit
 def copy_kernel(x, y, n, BLOCK: kl.constexpr):
     offsets = kl.program_id(0) * BLOCK + kl.arange(0, BLOCK)
-    # As persistent matmuls write it: rows outside read row 0, and the hint is untrue in the last block.
+    # As in persistent matmuls: rows outside the matrix read row 0, so the hint is untrue in the last block.
     rows = kl.max_contiguous(kl.multiple_of(kl.where(offsets < n, offsets, 0), BLOCK), BLOCK)
     kl.store(y + offsets, kl.load(x + rows), mask=offsets < n)
 
 
 @pytest.mark.cpu
 def test_an_untrue_hint_reads_nothing_outside():
-    """The array ends where readable memory ends."""
+    """The array ends at the end of readable memory."""
     page = mmap.PAGESIZE
     memory = mmap.mmap(-1, 2 * page)
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))

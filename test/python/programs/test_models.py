@@ -425,7 +425,7 @@ def gather_embedding(ids, weight, out, V, D, BLOCK: kl.constexpr):
 
 
 def test_embedding_far_offsets():
-    """Row times width passes 32 bits: offsets widen."""
+    """Row times width exceeds 32 bits: offsets widen."""
     V, D = 70_000, 40_000
     try:
         memory = mmap.mmap(-1, V * D, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

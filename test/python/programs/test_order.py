@@ -1,4 +1,4 @@
-"""Sorting, selecting and scanning rows of all types and lengths, NaN and duplicates among them, against numpy."""
+"""Sorting, selecting and scanning rows of all types and lengths, with NaN and duplicates, against numpy."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ import pytest
 RNG = np.random.default_rng(11)
 INTEGERS = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64]
 FLOATS = [np.float16, np.float32, np.float64, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2]
-# Shorter than a vector; one vector; a power of two with few and with many merges; odd; odd multiples of vectors.
+# Shorter than a vector; one vector; powers of two with few and with many merges; odd; odd multiples of vectors.
 SIDES = [1, 2, 4, 8, 16, 64, 512, 4096, 5, 29, 76, 96, 1536]
 
 
 def samples(dtype, shape):
-    """Values with many duplicates; the extremes of integers; both zeros, infinities and NaN of both signs of floats."""
+    """Values with many duplicates; the extremes of integers; for floats both zeros, and infinities and NaN of both
+    signs."""
     dtype = np.dtype(dtype)
     if dtype.kind in "iu":
         info = np.iinfo(dtype)
@@ -36,7 +37,7 @@ def machine_runs(target):
 
 
 def in_order(x, descending):
-    """What a row is sorted to: as float64 or itself, NaN last in ascending order."""
+    """A row sorted: in float64 or its own type, with NaN last in ascending order."""
     wide = x if x.dtype.kind in "iu" else x.astype(np.float64)
     wide = np.sort(wide, axis=-1)
     return wide[..., ::-1] if descending else wide
@@ -88,7 +89,7 @@ def test_booleans_sort():
 
 
 def test_sorting_keeps_every_element():
-    """Zeros and NaN: as many of each, whichever comes first; NaN keep what they say."""
+    """As many zeros of each sign and NaNs of each payload as before, in whatever order."""
     x = samples(np.float32, (1, 256))
     y = np.empty_like(x)
     sort_kernel[(1,)](x, y, 1, 256, False)
@@ -143,7 +144,7 @@ def test_narrow_vectors_sort_select_and_scan(target):
 
 @kiln.jit
 def later(a, b):
-    """Associative, not commutative: the later of two unless that is zero."""
+    """Associative, not commutative: the later of two values unless it is zero."""
     return kl.where(b != 0, b, a)
 
 
@@ -174,7 +175,7 @@ def cumsum_kernel(x, y, N: kl.constexpr, REVERSE: kl.constexpr):
 
 
 def one_by_one(function, x, reverse):
-    """The scan as it is defined, along the last axis of (tuple, ..., n)."""
+    """The scan by its definition, along the last axis of (tuple, ..., n)."""
     x = x[..., ::-1] if reverse else x
     y = x.copy()
     for i in range(1, x.shape[-1]):
@@ -215,7 +216,7 @@ def test_running_sums_of_floats_are_close_and_repeat(reverse):
 
 
 def test_a_running_sum_starts_without_a_zero():
-    """Nothing is added before the first element: a row of -0.0 stays one."""
+    """Nothing is added before the first element: a row of -0.0 stays -0.0."""
     x = np.full(64, -0.0, np.float32)
     y = np.empty_like(x)
     cumsum_kernel[(1,)](x, y, 64, False)

@@ -35,7 +35,7 @@ def test_break_keeps_the_pointers_where_they_were(limit, blocks):
 
 @kiln.jit
 def skipping(x, out, n, BLOCK: kl.constexpr):
-    """Down from the end: two blocks at a time after a block that starts with a negative element."""
+    """Walks down from the end; after a block that starts with a negative element it moves two blocks at a time."""
     offsets = (n - 1) * BLOCK + kl.arange(0, BLOCK)
     total = kl.zeros([BLOCK], kl.float32)
     i = n - 1

@@ -691,7 +691,7 @@ def test_red_ops():
 # ---- types, functions and jit functions given as arguments are constexprs
 @kl.constexpr
 def largest(type):
-    # Annotated parameters of Triton programs expect a constexpr, to be taken out by `.value`.
+    # Annotated parameters of Triton programs expect a constexpr, which `.value` unwraps.
     kind = type.value
     return 2 ** (kind.int_bitwidth - 1) - 1 if kind.is_int_signed() else float("inf")
 

@@ -1,4 +1,4 @@
-"""Program instances that wait for each other: decoupled look-back, spin locks, the last one out; each must end."""
+"""Program instances that wait for each other: decoupled look-back, spin locks, the last one out; all must terminate."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ def add(a, b):
 
 @kiln.jit
 def look_back_scan(x, y, flags, sums, prefixes, ticket, n, BLOCK: kl.constexpr):
-    """One pass: a block publishes its sum, then walks back over its predecessors until one has a whole prefix."""
+    """Single pass: a block publishes its sum, then walks back over its predecessors until one has a complete prefix."""
     block = kl.atomic_add(ticket, 1)
     offsets = block * BLOCK + kl.arange(0, BLOCK)
     value = kl.load(x + offsets, mask=offsets < n, other=0)
@@ -64,7 +64,7 @@ def test_decoupled_look_back():
 
 @kiln.jit
 def look_back_by_program_id(x, y, flags, n, BLOCK: kl.constexpr):
-    """The order of blocks is that of program ids, as in Inductor's scans: it relies on earlier ids having started."""
+    """Blocks are ordered by program id, as in Inductor's scans: the kernel relies on earlier ids having started."""
     block = kl.program_id(0)
     offsets = block * BLOCK + kl.arange(0, BLOCK)
     value = kl.load(x + offsets, mask=offsets < n, other=0)
@@ -130,7 +130,7 @@ def test_spin_lock():
 
 @kiln.jit
 def wait_for_the_next(flags, out, n):
-    """The last program does not wait; every other waits for one that begins later."""
+    """Every program but the last waits for one that starts later."""
     pid = kl.program_id(0)
     if pid < n - 1:
         while kl.load(flags + pid + 1, volatile=True) == 0:
@@ -214,7 +214,7 @@ def all_atomics(out, seen, old, N: kl.constexpr):
     kl.atomic_or(out + 3 * N + lanes, 1 << (pid % 31))
     kl.atomic_xor(out + 4 * N + lanes, pid, mask=lanes % 2 == 0)
     kl.atomic_and(out + 5 * N + lanes, ~(1 << (pid % 31)))
-    previous = kl.atomic_add(seen + lanes * 0, 1)  # every lane at one address: each sees another value
+    previous = kl.atomic_add(seen + lanes * 0, 1)  # all lanes update one address: each sees another value
     kl.store(old + pid * N + lanes, previous)
 
 

@@ -236,7 +236,7 @@ def test_running_argmax_and_reduce_of_pairs():
 
 @kiln.jit
 def cross_entropy(logits, labels, loss, lse_out, grad, stride, n_cols, smoothing, ignore_index, BLOCK: kl.constexpr):
-    """Online soft-max statistics, label smoothing, and the gradient written in a second walk."""
+    """Online softmax statistics, label smoothing, and the gradient written in a second pass."""
     row = kl.program_id(0).to(kl.int64)
     label = kl.load(labels + row)
     logits += row * stride

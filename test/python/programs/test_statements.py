@@ -521,7 +521,7 @@ def k_last_index(y, n, none, BLOCK: kl.constexpr):
 def test_a_loops_index_after_it_is_its_last():
     y = np.full(9, -1, np.int32)
     k_last_index[(1,)](y, 10, 0, 16)
-    # What Python does; a loop that did not run leaves what the name held before.
+    # As in Python; a loop that did not run leaves the name's earlier value.
     assert y.tolist() == [6, 2, 2, 7, 19, 34, 2, 2**30, -1]
 
 

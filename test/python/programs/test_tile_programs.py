@@ -405,7 +405,7 @@ def test_bigdot():
         k_bigdot[(1,)](a, b, c, 256, 256, 256)
         assert np.allclose(c, a @ b, atol=1e-3)
     except errors.ResourceError as refused:
-        # Two operands of 256 KB are more than a block of a GPU has; the CPU has room.
+        # Two operands of 256 KB exceed a GPU block's memory; the CPU has room.
         assert placement.names_gpu(knobs.target)
         assert "shared memory" in str(refused) and "required 524288" in str(refused)
     a, b = F(7, 31), F(31, 5)

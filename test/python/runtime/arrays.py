@@ -1,4 +1,4 @@
-"""Array look-alikes: each describes its memory in one way only."""
+"""Array look-alikes, each of which describes its memory in only one way."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Programs run in a process whose CUDA driver is test/runtime/FakeCuda.cpp: a driver without a GPU.
+"""Runs programs in a process whose CUDA driver is test/runtime/FakeCuda.cpp: a driver without a GPU.
 
-A process chooses its driver once, hence a process for each program. The program finds `np`, `kiln`, `kl`, `fake` (the
-library, through ctypes), `launches()` (what was launched so far, as text) and `on_launch(function)`.
+A process chooses its driver once, so each program needs its own process. The program finds `np`, `kiln`, `kl`, `fake`
+(the library, through ctypes), `launches()` (all launches so far, as text) and `on_launch(function)`.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class CudaArray:
 '''
 
 
-# Both operands are one array, so that it has few arguments.
+# Both operands are the same array, which keeps the number of arguments small.
 SQUARE = """
 @kiln.jit
 def square(a, c, n, k, stride, out):
@@ -77,7 +77,7 @@ def square(a, c, n, k, stride, out):
     kl.store(c + i[:, None] * out + i[None, :], total, mask=(i[:, None] < n) & (i[None, :] < n))
 """
 
-# The same over two arrays, tiles in groups of eight rows: programs divide by the height of theirs.
+# The same with two arrays and tiles in groups of eight rows: each program divides by the height of its group.
 GROUPED = """
 @kiln.jit
 def grouped(a, c, m, n, k, stride, out):

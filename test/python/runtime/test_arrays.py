@@ -1,4 +1,4 @@
-"""Every way an array may describe its memory, and what is refused."""
+"""Every way in which an array may describe its memory, and what is rejected."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_tensors_that_memory_does_not_hold(name, value, message):
 
 @pytest.mark.cpu
 def test_an_address_and_a_type_are_enough():
-    """A wrapper that answers with itself for its storage and knows no size, as FlagGems has one."""
+    """A wrapper that returns itself as its storage and has no size, as in FlagGems."""
     x, out = np.arange(64, dtype=np.float32), np.zeros(32, np.float32)
     pointer = TensorLike(x)
     pointer.untyped_storage = lambda: pointer
@@ -123,14 +123,14 @@ def test_descriptors():
 
 
 class Perishable(np.ndarray):
-    """An array that becomes invalid once nothing holds it."""
+    """An array that becomes invalid once nothing refers to it."""
 
     def __del__(self):
         self.fill(-1)
 
 
 class Boxes:
-    """A descriptor that makes its array for whoever asks."""
+    """A descriptor whose `base` is a new array on every access."""
 
     def __init__(self, array):
         self.array, self.shape, self.strides, self.block_shape = array, [8, 16], [16, 1], [4, 8]
@@ -165,7 +165,7 @@ def through_descriptors(x, out, rows, columns, pitch):
 
 
 def test_strides_of_descriptors_specialise_by_16_bytes_and_other_numbers_do_not():
-    """f16 rows that 8 elements divide are what a copy engine reads; 4 and 8 are the same number of rows."""
+    """A copy engine can read f16 rows of a multiple of 8 elements; row counts of 4 and 8 share one specialisation."""
     x, out = np.arange(4 * 64).astype(np.float16), np.zeros(4 * 64, np.float16)
     compiled = {}
     for pitch in (32, 24, 40, 20, 18):
@@ -216,7 +216,7 @@ def test_descriptors_of_the_host_promise_what_a_launch_checks():
     assert compiled.signature.startswith("desc=tensordesc<fp16[4,8]>:16:rows,")
     for promise in ('8 : i64, tile.name = "desc.shape.1"', '8 : i64, tile.name = "desc.stride.0"'):
         assert f"tile.divisibility = {promise}" in compiled.asm["tile"]
-    # Another number of whole rows is the same code; rows that are not whole are other code, strides are as before.
+    # A different number of whole rows runs the same code; partial rows need other code, with the same strides.
     assert read[1](TensorDescriptor.from_tensor(np.ones((3, 40), np.float16), [4, 8]), out) is compiled
     other = read[1](TensorDescriptor.from_tensor(odd, [4, 8]), out)
     assert other is not compiled and 'divisibility = 8 : i64, tile.name = "desc.stride.0"' in other.asm["tile"]
@@ -305,7 +305,7 @@ def test_arrays_out_of_order_are_told_if_one_asks():
     out = np.zeros(32, np.float32)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        copy[1](x.T, out, 1, 32)  # read in the order of storage
+        copy[1](x.T, out, 1, 32)  # read in storage order
         np.testing.assert_array_equal(out, x.ravel())
         with knobs.scope(warn_strides=True):
             copy[1](x, out, 1, 32)

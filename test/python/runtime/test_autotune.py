@@ -1,4 +1,4 @@
-"""The tuner and heuristics: what is measured, what is kept, what hooks see."""
+"""The tuner and heuristics: what they measure and keep, and what hooks see."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def test_heuristics_and_configs_set_launch_options():
     out = np.zeros(1, np.int32)
     assert options_of(kernel[1](out, 4, 16)) == {"num_warps": 2, "num_stages": None, "maxnreg": 64}
     assert options_of(kernel[1](out, 5, 16)) == {"num_warps": 8, "num_stages": None, "maxnreg": 64}
-    # Below a tuner a heuristic decides; above it, it decides too, as a caller who names an option does.
+    # Below a tuner, heuristics decide; above it they decide too, like a caller who passes an option.
     below = kiln.autotune([kiln.Config({"BLOCK": 16})], key=["n"])(kernel)
     assert options_of(below[1](out, 5)) == {"num_warps": 8, "num_stages": 3, "maxnreg": 64}
     tuned = kiln.autotune([kiln.Config({"BLOCK": 16, "num_warps": 1, "num_stages": 5})], key=["n"])(kernel.fn)
@@ -348,7 +348,7 @@ print("tuned")
 
 @pytest.mark.skipif(not fake_cuda.library(), reason="the driver without a GPU is not built")
 def test_on_a_gpu_marks_in_the_stream_are_read(tmp_path):
-    """On a driver without a GPU, by which every launch takes 1.5 ms."""
+    """Uses a driver without a GPU, on which every launch takes 1.5 ms."""
     assert fake_cuda.run(tmp_path, GPU_PROGRAM, fake_cuda.DOUBLE, KILN_CACHE=str(tmp_path / "cache")) == "tuned\n"
 
 
@@ -369,7 +369,7 @@ class Watched:
 
 
 def make_plain(configs, measured, **options):
-    """As `make`, of a kernel that nobody has put a function of Python in the place of."""
+    """As `make`, but with no Python function wrapped around the kernel."""
 
     @kiln.jit
     def kernel(out, n, BLOCK: kl.constexpr):
@@ -445,7 +445,7 @@ def test_a_tuner_that_is_told_to_forget_forgets():
 
 
 def test_a_look_at_a_configuration_may_forget_the_answers():
-    """A read of freed memory, where the answer is not held meanwhile: seen in a build with sanitizers."""
+    """A read of freed memory if the launch does not hold the answers meanwhile; found in a build with sanitizers."""
     meanwhile = []
 
     class Curious(kiln.Config):

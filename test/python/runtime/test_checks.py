@@ -124,7 +124,7 @@ def test_bounds_are_those_of_a_view():
         for view, start, step in [(base[128:64:-1], 0, -1), (base[128:64:-2], 0, -2), (base[64:128], 32, 1),
                                   (columns.T, 0, 1)]:  # fmt: skip
             stride[1](view, out, start, step, 32)
-        # Element 129; one before the view; one past it; between its first element and the array's.
+        # Element 129; one before the view; one past it; between its first element and that of the array.
         for view, start, step in [(base[128:64:-1], 1, -1), (base[128:96:-1], -1, -1), (base[64:128], 33, 1),
                                   (columns, -1, 1)]:  # fmt: skip
             with pytest.raises(errors.OutOfBoundsError, match="argument 'x'"):
@@ -155,7 +155,7 @@ def test_races_find_two_elements_of_one_store():
     @kiln.jit
     def kernel(x, n, BY: kl.constexpr):
         i = kl.arange(0, 16)
-        for _ in range(3):  # another store each time
+        for _ in range(3):  # a different store each time
             kl.store(x + (i * BY) % n, i)
         kl.store(x + i * 0, i, mask=i == 5)
 
@@ -172,7 +172,7 @@ def test_races_find_two_elements_of_one_store():
 
 @pytest.mark.cpu
 def test_bounds_refuse_stores_to_read_only_arrays():
-    """Through a pointer that only the run knows; where the code says which argument it writes, the launch refuses."""
+    """Through a pointer known only at run time; where the code shows which argument it writes, the launch refuses."""
     frozen = np.zeros(32, np.float32)
     frozen.flags.writeable = False
 

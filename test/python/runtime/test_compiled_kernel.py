@@ -1,4 +1,4 @@
-"""A compiled kernel by itself: launched, and queried for its origin and its resource use."""
+"""A compiled kernel on its own: launched, and queried for its origin and its resource use."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_it_launches_its_own_code():
     before = len(scaled.compiled_kernels)
     assert compiled[(2,)](x, out, 96, 3.0, BLOCK=64) is compiled
     assert np.array_equal(out[:96], x[:96] * 3) and not out[96:].any()
-    # Constants may be left out; a grid may be a function of the arguments.
+    # Constants may be omitted; a grid may be a function of the arguments.
     compiled[lambda meta: (kiln.cdiv(meta["n"], meta["BLOCK"]),)](x, out, n=64, factor=4.0)
     assert np.array_equal(out[:64], x[:64] * 4)
     assert len(scaled.compiled_kernels) == before, "nothing is compiled anew"
@@ -39,7 +39,7 @@ def test_what_the_code_does_not_know_may_be_anything():
     x, out = arrays(count=128)
     compiled = scaled[(2,)](x[1:], out, 99, 2.0, BLOCK=64)
     assert "x=*fp32," in compiled.signature
-    for n in (1, 16, 99):  # 1 and multiples of 16 have code of their own in launches of the kernel
+    for n in (1, 16, 99):  # for 1 and multiples of 16, launches of the kernel have specialised code
         out[:] = 0
         compiled[(2,)](x, out, n, 2.0)
         assert np.array_equal(out, np.where(np.arange(128) < n, x * 2, 0))
@@ -143,7 +143,7 @@ def test_what_it_takes_of_the_cpu():
     x, out = arrays()
     light = scaled[(1,)](x, out, 33, 2.0, BLOCK=64)
     assert 1 <= light.n_regs <= 32 and light.n_max_threads == 1 and light.shared == 0
-    # Its one function reserves what it keeps across the question whether to stop.
+    # Its only function reserves stack for what it keeps across the check whether to stop.
     reserved = re.search(r"subq\s+\$(\d+), %rsp", light.asm["asm"])
     assert light.n_spills == (int(reserved[1]) // 4 if reserved else 0)
     assert light.num_warps == 1 and light.num_ctas == 1

@@ -1,4 +1,4 @@
-"""Launches on GPUs, from Python down to what the driver is asked, with a driver that has no GPU (fake_cuda.py)."""
+"""Launches on GPUs, from Python down to the calls of the driver, with a driver that has no GPU (fake_cuda.py)."""
 
 import fake_cuda
 import pytest
@@ -35,7 +35,8 @@ def test_arrays_of_a_gpu_run_there(tmp_path):
 
 @pytest.mark.parametrize("facts", ["", "device = Device('cuda')"])
 def test_wrappers_of_memory_of_a_gpu_run_there_also_first(tmp_path, facts):
-    """Before any launch has woken the driver: by the device that they name, else by whose memory the driver knows."""
+    """Before any launch has initialised the driver: by the device that the wrapper names, else by whose memory it
+    is."""
     run(
         tmp_path,
         f"""
@@ -406,7 +407,7 @@ def test_without_a_driver_everything_says_so(tmp_path):
 
 
 def test_grids_that_code_does_not_hold_for_get_code_without(tmp_path):
-    """The height of a group is positive in every program of a grid that is no larger than it should be."""
+    """A group's height is positive in every program only if the grid is not too large."""
     run(
         tmp_path,
         """
@@ -435,7 +436,7 @@ def test_grids_that_code_does_not_hold_for_get_code_without(tmp_path):
 
 
 def test_pointers_are_described_where_counts_are_bounded(tmp_path):
-    """Others are launched as they are written; code that is given is not launched for others."""
+    """Otherwise the kernel is launched as written; code made for described pointers is not used for other arguments."""
     run(
         tmp_path,
         """

@@ -1,4 +1,4 @@
-"""Exhausted GPU resources, in errors that say what is known: with a driver that has no GPU (fake_cuda.py)."""
+"""Exhausted GPU resources: errors say what is known. Uses a driver that has no GPU (fake_cuda.py)."""
 
 import pickle
 

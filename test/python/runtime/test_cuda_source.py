@@ -1,4 +1,4 @@
-"""CUDA C through NVRTC: what can be known without a GPU. Launches are in test/gpu."""
+"""CUDA C through NVRTC, as far as it can be tested without a GPU. Launches are in test/gpu."""
 
 import glob
 import os
@@ -37,7 +37,7 @@ def test_compiles_for_every_row():
 
 
 def test_the_builtins_are_those_beside_the_library():
-    # By its bare name NVRTC finds another release's, or none where no toolkit is installed.
+    # Under its bare name, NVRTC would find that of another release, or none where no toolkit is installed.
     kiln.cuda.compile(SCALE, "scale", ["-DFACTOR=3"], target="sm_90a")
     mapped = [line.split()[-1] for line in open("/proc/self/maps") if "libnvrtc-builtins" in line]
     folder = os.path.dirname(nvrtc.nvrtc_path())

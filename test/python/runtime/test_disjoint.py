@@ -1,5 +1,5 @@
-"""Arrays that overlap: a program reads its tile before it writes, whatever the storages; faster code only where they
-provably do not overlap."""
+"""Overlapping arrays: a program reads its tile before it writes, whatever the storages; faster code is used only where
+arrays provably do not overlap."""
 
 import kiln
 import kiln.language as kl
@@ -38,7 +38,7 @@ def test_overlapping_views(by, back):
 
 
 def test_two_stores_to_one_place():
-    """The later store wins everywhere, also where the two overlap shifted."""
+    """The later store wins everywhere, even where the two overlap with an offset."""
     data, x = np.zeros(200, np.float32), np.arange(128, dtype=np.float32)
     compiled = two_stores_kernel[(1,)](x, data[:128], data[32:160], BLOCK=128)
     want = np.zeros(200, np.float32)
@@ -54,7 +54,7 @@ def test_separate_arrays_are_marked():
 
 
 def test_two_inputs_may_share_storage():
-    """The output alone is apart: that is enough to read and write in one pass."""
+    """Only the output is separate: that is enough to read and write in one pass."""
     both, out = np.arange(256, dtype=np.float32), np.empty(128, np.float32)
     compiled = two_stores_kernel[(1,)](both[:128], out, np.empty(128, np.float32), BLOCK=128)
     assert marks(compiled) == 3 and (out == both[:128]).all()

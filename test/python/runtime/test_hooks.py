@@ -14,7 +14,7 @@ ALL = ("compile_start", "load_start", "load_end", "compile_end", "launch_enter",
 
 @pytest.fixture
 def seen():
-    """What each hook was told, in order; taken off again after the test."""
+    """What each hook was called with, in order; the hooks are removed after the test."""
     found = []
     for name in ALL:
         getattr(hooks, name).add(lambda event, name=name: found.append((name, event)))

@@ -1,4 +1,4 @@
-"""Ctrl-C ends what runs, and leaving the interpreter ends with its own exit code, whatever Kiln is doing then."""
+"""Ctrl-C stops what runs, and the interpreter exits with its own exit code, whatever Kiln is doing then."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 pytestmark = pytest.mark.cpu
 
-# A shell that starts the tests in the background has the interrupt ignored, by what they start too.
+# If a shell starts the tests in the background, SIGINT is ignored, also in child processes.
 KERNELS = """
 import signal, sys, threading, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -110,7 +110,7 @@ def program(tmp_path):
 
 @pytest.mark.parametrize("name", LAUNCHES)
 def test_an_interrupt_ends_it(program, name):
-    """Within half a second; more is allowed here for a machine that does other things, much less than a hang."""
+    """It ends within half a second; the test allows more for a busy machine, but much less than a hang."""
     process = program(f"""
         print("go", flush=True)
         try:
@@ -175,7 +175,7 @@ def test_leaving_ends_with_its_own_code(program, name):
 
 
 def test_leaving_while_many_threads_compile(program):
-    """In the front end, in the compiler, waiting for one another's compile: wherever the end finds them."""
+    """Some threads are in the front end, some in the compiler, some wait for another thread's compile."""
     process = program("""
         def work(block):
             while True:
@@ -207,7 +207,8 @@ def test_a_launch_at_the_end_runs(program):
 
 @pytest.mark.fuzz
 def test_leaving_after_an_interrupted_compile_breaks_nothing(program):
-    """The compile goes on alone until it looks; KILN_FUZZ_EXITS (20) says how many moments to leave at."""
+    """The compile continues alone until it checks for interrupts; KILN_FUZZ_EXITS (20) sets how many exit times are
+    tried."""
     for round in range(int(os.environ.get("KILN_FUZZ_EXITS", "20"))):
         process = program(f"""
             def stop(*_):

@@ -54,7 +54,7 @@ def step(x, BLOCK: kl.constexpr):
 
 
 def specialisations(kernel, *args, **kwargs):
-    """The signature of the code that these arguments get."""
+    """The signature of the code that runs for these arguments."""
     return kernel.warmup(*args, grid=(1,), **kwargs).signature
 
 
@@ -502,7 +502,7 @@ def test_pre_run_hooks():
 
 
 def test_constants_that_are_hashed_meanwhile_stay_apart():
-    """To hash a constant may run Python, as that of a dataclass does, and other launches: here the hash makes one."""
+    """Hashing a constant may run Python, as for a dataclass, and thus other launches: here the hash itself launches."""
     meanwhile = []
 
     class Amount:
@@ -525,7 +525,7 @@ def test_constants_that_are_hashed_meanwhile_stay_apart():
 
     out, other = ints(), ints()
     for looks in range(4):
-        # The first, the second … time that this one is hashed.
+        # Launch inside the first, second, … hash of this constant.
         another = functools.partial(kernel[1], other, Amount(7 + looks))
         meanwhile += [another] * (1 + looks)
         kernel[1](out, Amount(3 + 10 * looks))
@@ -536,7 +536,7 @@ def test_constants_that_are_hashed_meanwhile_stay_apart():
 
 
 def test_a_look_at_a_watched_value_may_launch():
-    """A module that makes its constants for whoever asks; meanwhile the kernel is launched with another constant."""
+    """A module computes its constants on access; meanwhile the kernel is launched with another constant."""
     scale, other = kl.constexpr(3), kl.constexpr(1)
     meanwhile = []
 

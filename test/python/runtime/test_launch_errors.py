@@ -98,7 +98,7 @@ def test_the_caret_is_under_the_launch():
     text = message(lambda: (1, kernel[1](X, 1, BLOK=2)))
     line, caret = text.splitlines()[1:3]
     start = caret.index("^")
-    if "~" in caret:  # Python 3.11 and later know columns
+    if "~" in caret:  # columns are known from Python 3.11 on
         assert line[start:].startswith("kernel[1](X, 1, BLOK=2)")
 
 

@@ -1,5 +1,5 @@
-"""Calls that are like earlier ones are launched without being read in full: they run the code, on the values, that a
-full reading finds. `prepare` always reads in full."""
+"""Calls similar to earlier ones are launched without a full reading of their arguments; they run the same code on the
+same values as with a full reading. `prepare` always reads in full."""
 
 import gc
 import os
@@ -15,7 +15,7 @@ import pytest
 from kiln import hooks, knobs
 from kiln.runtime import jit
 
-pytestmark = pytest.mark.cpu  # numpy's arrays are launched there
+pytestmark = pytest.mark.cpu  # numpy arrays are launched there
 
 
 def make_kernel():
@@ -43,7 +43,7 @@ def test_a_call_like_an_earlier_one_is_recognised():
     x, y = np.arange(64.0), np.zeros(64)
     for n in range(5, 15):
         kernel[(1,)](x, y, n, n + 1, n / 2, False, 1.5, BLOCK=4)
-    assert launched(kernel) == 10 - 2  # the first compiles, the second finds its code
+    assert launched(kernel) == 10 - 2  # the first call compiles, the second finds its code
     assert (y[:4] == expected(x, 14, 15, 7.0, False, 1.5, "add")[:4]).all()
 
 
@@ -65,7 +65,7 @@ GRIDS = [(1,), 1, (1, 1), lambda meta: (int(meta["BLOCK"] // int(meta["BLOCK"]))
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("KILN_TEST_PATTERNS", "1"))))
 def test_what_runs_is_what_a_full_reading_finds(seed):
-    """From one call to the next one thing changes, if anything."""
+    """At most one thing changes from one call to the next."""
     choose = random.Random(seed)
     kernel = make_kernel()
     now = {name: values[0] for name, values in CHOICES.items()}
@@ -98,7 +98,7 @@ def test_overlap_is_noticed():
     assert launched(shift) == 2 and len(set(apart)) == 1
     data[:] = np.arange(128)
     want = data[:64] + 1
-    assert shift[(1,)](data[:64], data[2:66], BLOCK=64) is not apart[0]  # 16 bytes on: of the same alignment
+    assert shift[(1,)](data[:64], data[2:66], BLOCK=64) is not apart[0]  # 16 bytes further: the same alignment
     assert (data[2:66] == want).all()
 
 
@@ -113,7 +113,7 @@ class Pair:
 
 
 def test_tuples_and_structs():
-    """Field by field: of another class, with other constants or of other lengths they are other calls."""
+    """Field by field: another class, other constants or other lengths make a different call."""
 
     @kiln.jit
     def add(pair, x, BLOCK: kl.constexpr):

@@ -1,4 +1,4 @@
-"""Prepared launches: bound once, launched often, with other values of the same kind in the place of some."""
+"""Prepared launches: bound once, launched often, some arguments replaced by other values of the same kind."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from kiln import errors, hooks, knobs
 
-# A prepared launch copies no array; those of a program that has them copied are refused.
+# Prepared launches never copy arrays; if a program's arrays must be copied, they are rejected.
 pytestmark = pytest.mark.skipif(knobs.stage_arrays, reason="arrays are copied to a GPU and back")
 
 FACTOR = kl.constexpr(2)
@@ -37,7 +37,7 @@ def first_column(x: Rows, out, BLOCK: kl.constexpr):
 
 
 def arrays(count=2, n=64):
-    """At multiples of 16."""
+    """Arrays whose addresses are multiples of 16."""
     made = [np.arange(n + 4, dtype=np.float32) for _ in range(count)]
     return [x[-x.ctypes.data // 4 % 4 :][:n] for x in made]
 
@@ -70,7 +70,7 @@ def test_it_can_be_collected():
         kl.store(x, 1.0)
 
     launch = local.prepare(np.zeros(1, np.float32), grid=1)
-    local.kept = launch  # a cycle
+    local.kept = launch  # makes a reference cycle
     seen = weakref.ref(local)
     launch()
     del local, launch
@@ -250,7 +250,8 @@ def test_on_a_gpu(tmp_path):
 
 @pytest.mark.skipif(fake_cuda.library() is None, reason="the driver without a GPU is not built")
 def test_counts_of_products_on_a_gpu(tmp_path):
-    """What the code knows of integers by 8 and 4 another value has to have; code without descriptors knows none."""
+    """New values must have the divisibility by 8 and 4 that the code relies on; code without descriptors relies on
+    none."""
     fake_cuda.run(
         tmp_path,
         """

@@ -1,4 +1,4 @@
-"""The log says why a kernel that has code is compiled again."""
+"""The log says why a kernel that already has code is compiled again."""
 
 from __future__ import annotations
 

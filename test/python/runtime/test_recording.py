@@ -1,4 +1,4 @@
-"""Launches looked at without being made."""
+"""Recording launches without running them."""
 
 import kiln
 import kiln.language as kl

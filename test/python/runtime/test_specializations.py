@@ -1,4 +1,4 @@
-"""How many specialisations of a kernel stay, which go, and the memory that they take."""
+"""How many specialisations of a kernel are kept, which are evicted, and how much memory they take."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_kernels_go_while_others_launch():
 
 
 def growth(specializations: int, bound: int) -> int:
-    """Kilobytes that a process grows by."""
+    """How many kilobytes a process grows by."""
     program = textwrap.dedent(f"""
         import os, sys
         import numpy as np, kiln, kiln.language as kl
@@ -115,13 +115,13 @@ def growth(specializations: int, bound: int) -> int:
 
 
 def test_memory_is_bounded():
-    """Beside the same without a bound: how much a process grows by differs from run to run by as much as 10 MB."""
+    """Compared with the same run without a bound, as growth varies by as much as 10 MB from run to run."""
     assert growth(600, 16) < growth(600, 0) / 2
 
 
 @pytest.mark.fuzz
 def test_a_hundred_thousand_fit_into_a_gigabyte():
-    """Scaled down by KILN_FUZZ_SPECIALIZATIONS (2,000), with the bound that a kernel has unless asked for another."""
+    """Scaled down by KILN_FUZZ_SPECIALIZATIONS (2,000), with a kernel's default bound."""
     count = int(os.environ.get("KILN_FUZZ_SPECIALIZATIONS", "2000"))
-    # What the 512 that stay take, and what each removed one leaves behind.
+    # The memory of the 512 that stay, and what each removed one leaves.
     assert growth(count, 512) < (64 << 10) + count * 10

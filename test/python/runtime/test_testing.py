@@ -1,4 +1,4 @@
-"""Measuring and comparing."""
+"""Benchmarking and comparing results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_do_bench_measures_what_it_should():
 
 
 class FakeTorch:
-    """What do_bench_cudagraph asks of torch, with a clock that counts the calls that a device would run."""
+    """The part of torch that do_bench_cudagraph uses, with a clock that counts the calls a device would run."""
 
     def __init__(self):
         self.cuda, self.clock, self.graph_calls, self.log = self, 0.0, None, []
@@ -86,7 +86,7 @@ def test_do_bench_cudagraph_measures_replays(monkeypatch):
         host.append(1)
         torch.launch()
 
-    # By itself a call takes 2 ms, in a graph half a millisecond.
+    # A direct call takes 2 ms; in a graph it takes half a millisecond.
     assert testing.do_bench_cudagraph(fn, rep=20) == 0.5
     assert torch.log[0] == "side" and len(host) == 1 + 1 + 5 + 10, "captured once, not replayed by the host"
     assert testing.do_bench_cudagraph(fn, rep=4, quantiles=[0.5, 0.2]) == [0.5, 0.5]

@@ -1,4 +1,4 @@
-"""Tensors of the real torch, beside Triton in one process. Skipped where torch is not installed."""
+"""Tensors of the real torch, with Triton in the same process. Skipped where torch is not installed."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _offset(x):
     (_retype, None), (_negate, "negative bit"), (_shrink, "without"), (_replace, None), (_offset, None),
 ])  # fmt: skip
 def test_what_changes_in_a_tensor_that_was_launched_with_is_noticed(change, refusal):
-    """The object of Python stays the same, and the call is like those before it."""
+    """The Python object stays the same, and the call looks like the earlier ones."""
     copy.unload()
     x, out = torch.arange(64.0), torch.zeros(32)
     for _ in range(4):

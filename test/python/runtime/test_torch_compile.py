@@ -1,5 +1,5 @@
-"""torch.compile(fullgraph=True) of launches and of library functions: what the graph holds, and that it computes what
-Python does. Skipped where torch is not installed; `make setup` does not install it, as it takes 3 GB."""
+"""torch.compile(fullgraph=True) of launches and of library functions: what the graph contains, and that its results
+equal Python's. Skipped where torch is not installed; `make setup` does not install it, as it takes 3 GB."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def random(*shape):
 
 
 class Graphs:
-    """A backend that keeps the graphs it is given and runs them as they are, functional or not."""
+    """A backend that keeps the graphs it is given and runs them unchanged, functional or not."""
 
     def __init__(self, functional: bool = False):
         self.graphs = []
@@ -69,7 +69,7 @@ class Graphs:
 
 
 def agree(function, *arguments, **options):
-    """Compiled by every backend, a function gives what Python gives, and leaves its arguments alike."""
+    """Compiled by every backend, the function returns what Python returns and changes its arguments in the same way."""
     mine = [a.clone() if isinstance(a, torch.Tensor) else a for a in arguments]
     want = function(*mine)
     for backend in BACKENDS:
@@ -285,7 +285,7 @@ def test_tuned_kernels_choose_when_they_run():
     graphs = Graphs()
     torch.compile(run, fullgraph=True, backend=graphs)(random(1000))
     (call,) = graphs.calls("launch")
-    assert list(call.args[5]) == [32, 1, 1, 8, 1, 1]  # a grid for each configuration
+    assert list(call.args[5]) == [32, 1, 1, 8, 1, 1]  # one grid per configuration
     assert len(call.args[1]) == 1
 
 
@@ -331,7 +331,7 @@ def test_strides_are_those_of_tracing():
     def run(x):
         y = x.new_zeros(8, 8)
         transposed = x.t()
-        scale[1](transposed, y, 64, 1.0, BLOCK=64)  # in the order of memory
+        scale[1](transposed, y, 64, 1.0, BLOCK=64)  # in storage order
         return y, transposed + 1
 
     agree(run, random(8, 8))
@@ -414,7 +414,8 @@ def test_an_output_given_is_an_argument_that_is_written():
 
 
 def test_an_out_that_is_an_input_is_only_read():
-    """The `out` of a backward is what the forward gave. Taken for a place of results, the operator had one too few."""
+    """A backward pass's `out` is what the forward pass returned. Mistaken for an output, it left the operator one
+    result short."""
     q, k, dout = random(1, 3, 2, 8), random(1, 3, 1, 8), random(1, 3, 2, 8)
     out, lse = attention(q, k, k, causal=True, return_lse=True)
     agree(lambda *x: attention_backward(*x, causal=True), q, k, k.clone(), out, lse, dout)

@@ -1,4 +1,4 @@
-"""Clocks that tell wrong times in the ways of real machines, each from a seed: what races are tested with."""
+"""Simulated clocks with the errors of real machines, each from a seed: inputs for tests of races."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ class Noisy(Clock):
 
 
 class Spiky(Clock):
-    """One sample in twenty meets an interrupt: up to five times as long."""
+    """One sample in twenty is hit by an interrupt: up to five times as long."""
 
     def factor(self):
         return self.noise(0.02) * (self.random.uniform(1.5, 5.0) if self.random.random() < 0.05 else 1.0)
 
 
 class Bimodal(Clock):
-    """Three samples in ten, independently, find the slow one of two states."""
+    """Three samples in ten, independently, are taken in the slower of two states."""
 
     def factor(self):
         return self.noise(0.01) * (1.3 if self.random.random() < 0.3 else 1.0)
 
 
 class Sticky(Clock):
-    """Two states that last some fifty samples: a clock that was lowered."""
+    """Two states that last about fifty samples each, as when a clock is lowered."""
 
     def __init__(self, seed):
         super().__init__(seed)
@@ -65,7 +65,7 @@ class Sticky(Clock):
 
 
 class Drifting(Clock):
-    """The machine warms up, and its load comes and goes: samples of one thing differ by a factor of two."""
+    """The machine warms up and its load varies: samples of the same thing differ by a factor of two."""
 
     def factor(self):
         return self.noise(0.01) * (1 + 0.5 * math.sin(self.samples / 97)) * (1 + self.samples / 500)

@@ -1,4 +1,4 @@
-"""Tuned kernels whose times are told by the tests: no test here asks a real clock which configuration is faster."""
+"""Tuned kernels whose times the tests dictate: no test here asks a real clock which configuration is faster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def cache(tmp_path):
 @pytest.fixture
 def told(monkeypatch):
     """`told.times`: milliseconds by BLOCK (or an exception to raise); `told.sampled`: the BLOCKs that were sampled.
-    `told.sustained`: the same in bursts, which no clock has unless there are some; `told.bursts`: whose there were."""
+    `told.sustained`: the same for bursts, which clocks support only if it is set; `told.bursts`: the BLOCKs with
+    bursts."""
 
     class Told:
         times: dict = {}
@@ -31,7 +32,7 @@ def told(monkeypatch):
         sampled.append(block)
         if isinstance(times[block], BaseException):
             raise times[block]
-        # Not all alike: half a percent up and down.
+        # Samples vary: half a percent up and down.
         return times[block] * (1 + 0.005 * (-1) ** len(sampled))
 
     class Sampler:

@@ -1,4 +1,4 @@
-"""Tuning ahead of time: shapes by name, tables that ship, what is taken from them and what is not."""
+"""Tuning ahead of time: shapes by name, tables that ship, and which entries are used."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ def test_products_are_tuned_into_a_file_that_launches_follow(program, monkeypatc
     from kiln.tune import clock
 
     def timed(launch):
-        """A plan whose tile has 32 rows is the fastest."""
+        """Makes plans with tiles of 32 rows the fastest."""
         plan = launch.args[0]
         return lambda: 1.0 if plan.m == 32 else 2.0
 
@@ -241,7 +241,7 @@ def test_products_are_tuned_into_a_file_that_launches_follow(program, monkeypatc
     assert tuned.find(problem._replace(m=10), CPU, "out.json") == plan, "a near one"
     assert tuned.find(problem._replace(m=100), CPU, "out.json") is None, "a far one"
     assert tuned.find(problem._replace(dtype="float16"), CPU, "out.json") is None
-    # A launch takes it, too.
+    # A launch uses it, too.
     seen = []
     real = configs._cpu_plan
     monkeypatch.setattr(configs, "_cpu_plan", lambda *a: seen.append(a) or real(*a))
@@ -275,7 +275,7 @@ def test_a_product_that_is_not_in_the_file_takes_what_the_model_expects_to_lose_
     stale = tuned.entry(near, DEFAULT_GPU, bad, 0.1)._replace(code="another source")
     Table([stale]).write(path)
     assert tuned.find(near, DEFAULT_GPU, path) is None
-    # Measured without terms, used with them where there is room beside.
+    # Measured without extra terms; used with them if there is room.
     Table([tuned.entry(asked, DEFAULT_GPU, configs.GemmPlan(128, 128, 64, "pingpong", stages=5), 0.1)]).write(path)
     assert tuned.find(asked._replace(vectors=1, function=1), DEFAULT_GPU, path).schedule == "pingpong"
     assert tuned.find(asked._replace(vectors=2, function=2), DEFAULT_GPU, path) is None
@@ -305,7 +305,7 @@ def test_a_plan_that_gives_other_results_is_left_out(monkeypatch):
 
 
 def test_nothing_ships_unless_it_was_measured():
-    """Without a file the choice is the model's: what ships changes speed, and wants a machine to be made on."""
+    """Without a file the model decides: a shipped file changes speed and must be made on a real machine."""
     from kiln.kernels.gemm import configs, tuned
     from kiln.kernels.machine import DEFAULT_GPU
 

@@ -1,4 +1,4 @@
-"""One sample: what is launched in it, what counts as its time. Clocks and devices are the tests' own."""
+"""One sample: what it launches, and what counts as its time. Clocks and devices are simulated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kiln.tune import clock
 
 
 class Time:
-    """Nanoseconds that pass when something says so."""
+    """Nanoseconds that pass only when the test says so."""
 
     def __init__(self):
         self.now = 0
@@ -90,7 +90,7 @@ def test_marks_surround_the_launch_alone():
 
 
 class FakeTorch:
-    """Of torch's CUDA what a graph's clock asks for: a capture keeps launches, a replay runs them."""
+    """The part of torch's CUDA that a graph's clock uses: a capture records launches, a replay runs them."""
 
     def __init__(self):
         torch = self
@@ -193,7 +193,7 @@ def test_launches_that_copy_arrays_are_not_captured():
 
 
 class Warming(FakeTorch):
-    """A GPU that slows down by half after 5 ms of work without a pause; what asks for the time makes one."""
+    """A GPU that slows down by half after 5 ms of uninterrupted work; reading the time is an interruption."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The finals: what a GPU does under load for long decides between those that a short race finds alike."""
+"""The finals: sustained load on the GPU decides between configurations that are equal in a short race."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_short_and_very_long_launches_have_none(told):
 
 
 def test_one_that_is_new_is_compared_with_kept_times_of_bursts(told):
-    """Its time in the race would have won; bursts of the others are not taken again."""
+    """Its time in the race alone would have won; the bursts of the others are not repeated."""
     told.times, told.sustained = {16: 1.0, 32: 1.05}, {16: 1.4, 32: 1.2}
     assert winner(tune(16, 32)) == 32
     told.times, told.sustained = {16: 9.0, 32: 9.0, 64: 1.0}, {16: 9.0, 32: 9.0, 64: 1.3}

@@ -1,6 +1,7 @@
-"""Samples in another process: what hangs, faults or dies there costs itself, is named, and harms nothing here.
+"""Sampling in another process: a hang, fault or crash there costs only that configuration, is reported, and harms
+nothing here.
 
-Times of the processes are real; nothing here depends on them but that a loop without an end is longer than a second.
+The processes run in real time; the tests rely only on an endless loop taking longer than a second.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def test_where_all_die_the_error_says_of_what():
 
 
 def test_arrays_here_are_as_they_were(monkeypatch):
-    """Whatever is launched there: only the launch after the tuning is seen."""
+    """Launches there do not change them: only the launch after tuning does."""
 
     @kiln.jit
     def add(x, y, n, BLOCK: kl.constexpr):
@@ -93,7 +94,8 @@ def test_arrays_here_are_as_they_were(monkeypatch):
 
 
 def test_each_launch_there_finds_its_arrays_reset():
-    """A kernel that writes where its own result says: with what the launch before left, it would fault."""
+    """The kernel writes at an address computed from its own result: with the previous launch's result, it would
+    fault."""
 
     @kiln.jit
     def step(count, saved, n, BLOCK: kl.constexpr):
@@ -116,7 +118,7 @@ def test_hooks_are_called_here_and_their_arguments_sent():
 
 
 def test_every_kind_of_argument_arrives():
-    """Views and their strides, descriptors, tuples, what heuristics compute, defaults, a grid that is a function."""
+    """Views with strides, descriptors, tuples, values computed by heuristics, defaults, a grid that is a function."""
     from kiln.tools.tensor_descriptor import TensorDescriptor
 
     @kiln.heuristics({"SHIFT": lambda arguments: arguments["n"] - 4, "offset": lambda arguments: arguments["n"] * 2})
@@ -126,7 +128,7 @@ def test_every_kind_of_argument_arrives():
             kl.load(every + offset) + kl.load(pair[0]) + pair[1] + table.load([0, 0]).to(kl.int32).sum() + extra + SHIFT
         )
         value += (scale * 2).to(kl.int32)
-        # Anything else is an address that there is not.
+        # Any other value gives an invalid address.
         kl.store(check + (value - 118).to(kl.int64) * 1000000000, value)
 
     base = np.arange(40, dtype=np.int32)
@@ -142,7 +144,7 @@ def test_every_kind_of_argument_arrives():
 
 def test_what_is_not_of_numpy_or_torch_is_refused():
     class Other:
-        """An array as another library describes it."""
+        """An array of another library."""
 
         def __init__(self, values):
             self.values = values
@@ -166,7 +168,7 @@ def job(how, x, **rest):
 
 
 def test_out_of_memory_is_a_configurations_own():
-    """Bytes that the process may not have: told, not died of."""
+    """Allocating more than the limit is reported; it does not kill the process."""
     x = array()
     small, sender = job(WELL, x)
     large, _ = job(WELL, x, restore_value=("x",))
@@ -216,7 +218,7 @@ def test_ends_are_told(code, told):
 
 
 class OutOfMemoryError(RuntimeError):
-    """As torch calls its own."""
+    """Named like torch's exception."""
 
 
 @pytest.mark.parametrize("problem,kind,told", [

@@ -1,8 +1,9 @@
-"""Which configurations give the same bits: what the compiler says of their code, against the bits that come out.
+"""Which configurations give the same bits: what the compiler says about their code, compared with the actual results.
 
-Two claims. Equal signatures mean equal bits, of every pair of configurations of every kernel here. And what does not
-change the order of sums (the sides of tiles that only divide the work, warps, stages) does not change the signature.
-Each kernel is one way in which an order can differ; its comment says which line of the analysis it is there for.
+There are two claims. Equal signatures mean equal bits, for every pair of configurations of every kernel here. And what
+does not change the order of sums (the sides of tiles that only divide the work, warps, stages) does not change the
+signature. Each kernel shows one way in which an order can differ; its comment says which part of the analysis covers
+it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from kiln import _kiln, errors, knobs
 from kiln.tune.numerics import difference, signature_of
 from tuned_kernels import blocks
 
-pytestmark = pytest.mark.cpu  # bits are those of the CPU target
+pytestmark = pytest.mark.cpu  # the bits are those of the CPU target
 
 M, N, K = 96, 80, 330
 RNG = np.random.default_rng(11)
@@ -46,7 +47,7 @@ def matmul(a, b, out, BM: kl.constexpr, BN: kl.constexpr, BK: kl.constexpr, SPLI
 
 
 def run_matmul(BM=32, BN=16, BK=16, SPLIT=1, FRESH=False, TYPE=kl.float32, **options):
-    """Parts are added here, in their order."""
+    """Adds the parts on the host, in order."""
     out = np.zeros((SPLIT, M, N), np.float32)
     grid = (kiln.cdiv(M, BM), kiln.cdiv(N, BN), SPLIT)
     compiled = matmul[grid](A, B, out, BM, BN, BK, SPLIT, FRESH, TYPE, M, N, K, **options)
@@ -117,7 +118,7 @@ def run_row_sum(BM=2, SIDE=512, TWICE=0):
 
 @kiln.jit
 def parts(a, out, ROWS: kl.constexpr, PARTS: kl.constexpr, APART: kl.constexpr, M, K):
-    """Sums of each row in PARTS running sums: of what lies together, or of every PARTS-th element."""
+    """Sums each row in PARTS running sums: of contiguous elements, or of every PARTS-th element."""
     rows, part = kl.program_id(0) * ROWS + kl.arange(0, ROWS), kl.arange(0, PARTS)
     total = kl.zeros((ROWS, PARTS), kl.float32)
     for i in range(0, K // PARTS):
@@ -193,24 +194,24 @@ def run_running(BM=2, SIDE=512):
     return out, running[(kiln.cdiv(M, BM),)](A, out, BM, SIDE, M, K)
 
 
-# Kernel: (alike: changes that must keep the signature, apart: changes that change the bits of some configuration).
-# The comment names what of the analysis the changes apart are there for: without it, they have equal signatures.
+# Kernel: (alike: changes that must keep the signature, apart: changes that change the bits of some configuration). The
+# comment names the part of the analysis that tells the `apart` changes: without it their signatures were equal.
 CASES = {
     run_matmul: (
         [{"BM": 16}, {"BM": 64}, {"BN": 32}, {"BM": 48, "BN": 80}, {"num_warps": 8}, {"num_stages": 2}],
-        # bounds of loops that carry floats; the side of a reduction; the type of what is carried
+        # bounds of loops that carry floats; the reduced side; the type of carried values
         [{"SPLIT": 2}, {"SPLIT": 3, "BM": 64}, {"FRESH": True}, {"TYPE": kl.float16}],
     ),
     run_by_pointers: ([{"BM": 16}, {"BM": 64, "GROUP": 1}, {"BN": 32}, {"GROUP": 4}, {"num_warps": 1}], []),
-    # loops that carry no floats are a matter of who does what
+    # loops that carry no floats only distribute the work
     run_persistent: ([{"BM": 8}, {"PROGRAMS": 5}, {"BM": 16, "PROGRAMS": 1}], [{"BK": 64}, {"BK": 16}]),
-    # the sides that a reshape puts beside each other
+    # the sides that a reshape makes adjacent
     run_row_sum: ([{"BM": 1}, {"BM": 8}], [{"TWICE": 4}, {"TWICE": 64}, {"TWICE": 4, "BM": 8}]),
-    # which elements an iteration takes
+    # which elements an iteration reads
     run_parts: ([{"ROWS": 8}, {"ROWS": 32}], [{"APART": True}, {"PARTS": 1}]),
     run_backwards: ([{"BM": 32}, {"BM": 4}], [{"BACK": True}]),
     run_softmax: ([{"BM": 8}, {"BM": 1}], [{"SIDE": 128}, {"SIDE": 512}]),
-    # the types that values pass through
+    # the types of intermediate values
     run_elementwise: ([{"BLOCK": 256}, {"BLOCK": 1024}], [{"HALF": kl.float16}, {"HALF": kl.bfloat16}]),
     run_running: ([{"BM": 4}, {"BM": 8}], []),
 }  # fmt: skip
@@ -282,7 +283,7 @@ def test_integers_have_none_either_and_need_none():
 
 @pytest.mark.parametrize("changed", ["32", "fastmath", "f64"])
 def test_a_signature_is_that_of_the_text(changed):
-    """By hand, and for one kernel of a module."""
+    """Computed by hand, and for one kernel of a module."""
     text = """
     func.func @k(%x: !tile.ptr<f32> {tile.name = "x"}) attributes {tile.kernel} {
       %r = tile.make_range 0 to 16 : tensor<16xi32>

@@ -1,4 +1,4 @@
-"""Races beside compiles: compiled configurations race while others still compile, and latecomers are at no
+"""Races during compiles: compiled configurations race while others still compile, and latecomers have no
 disadvantage."""
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from tuned_kernels import blocks, kept_times
 
 @pytest.fixture(autouse=True)
 def overlap(monkeypatch):
-    """As on a GPU."""
+    """Enables overlap, as on a GPU."""
     monkeypatch.setattr(Tuning, "_can_overlap", lambda self, configs: True)
     monkeypatch.setattr(compiling, "processors", lambda: 4)
 
 
 @pytest.fixture
 def late(monkeypatch):
-    """`late[block] = condition`: the compile of this configuration waits for it."""
+    """`late[block] = condition`: the compile of this configuration waits for the condition."""
     waits: dict[int, threading.Event] = {}
     real = Tuning._compile_one
 
@@ -98,7 +98,7 @@ def test_who_is_far_behind_does_not_run_again(told, late, races):
 
 
 def test_another_pace_later_changes_no_order(told, late, races):
-    """The machine becomes slower between two races: a beaten configuration does not win by that."""
+    """The machine slows down between two races, which must not let a beaten configuration win."""
     told.times = {16: 1.0, 32: 1.1, 64: 2.0}
     late[64] = threading.Event()
 

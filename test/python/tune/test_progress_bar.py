@@ -1,4 +1,4 @@
-"""What is shown while a kernel is tuned, and when nothing is shown."""
+"""The display while a kernel is tuned, and when there is none."""
 
 from __future__ import annotations
 

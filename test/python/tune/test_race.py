@@ -1,5 +1,5 @@
-"""The race alone, on clocks with seeds: which configuration wins, what it costs, how it ends. No test uses a real
-clock."""
+"""The race on its own, on simulated clocks with seeds: which configuration wins, what it costs, how it ends. No test
+uses a real clock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TRIALS = int(os.environ.get("KILN_FUZZ_RACES", "60"))
 
 
 def field(seed: int, count: int) -> dict[int, float]:
-    """True times of contestants: the best takes 1, every third field has one that is 3 % behind it, some tie."""
+    """True times of the contestants: the best takes 1; every third field has one that is 3 % slower, some tie."""
     rng = random.Random(seed)
     times = [1.0, *(math.exp(rng.uniform(0.0, 1.0)) for _ in range(count - 1))]
     if seed % 3 == 0:
@@ -31,15 +31,16 @@ def run(true: dict[int, float], clock: clocks.Clock, rules: Rules = Rules()) -> 
 @pytest.mark.parametrize("count", [2, 8, 30])
 @pytest.mark.parametrize("kind", clocks.ALL, ids=lambda kind: kind.__name__.lower())
 def test_the_winner_is_within_two_percent_of_the_best(kind, count):
-    """In 99 of 100 races. Fails if intervals are half as wide, and on drifting clocks if rounds are not compared."""
+    """In 99 of 100 races. The test fails if intervals are half as wide, and on drifting clocks if rounds are not
+    compared."""
     lost = [seed for seed in range(TRIALS) if (true := field(seed, count))[run(true, kind(seed)).winner] > 1.02]
     assert len(lost) <= TRIALS // 100, f"lost with seeds {lost}"
 
 
 @pytest.mark.parametrize("kind", clocks.ALL, ids=lambda kind: kind.__name__.lower())
 def test_a_race_costs_a_fraction_of_sampling_all_to_the_end(kind):
-    """To be as sure of every contestant takes the winner's number of samples of each. Fails if no configuration drops
-    out."""
+    """Exhaustive sampling takes as many samples of each contestant as the winner got. The test fails if no
+    configuration drops out."""
     spent = exhaustive = 0
     for seed in range(20):
         outcome = run(field(seed, 30), kind(seed))
@@ -66,7 +67,8 @@ def test_contestants_that_are_as_good_as_each_other_end_the_race():
 
 
 def test_what_slows_all_alike_decides_nothing():
-    """Each round three times as slow as the one before: without ratios in the round the spread is all one sees."""
+    """Each round takes three times as long as the one before: without ratios within a round, only the spread would be
+    visible."""
     now = {"round": 0}
 
     def sample(true):
@@ -86,7 +88,7 @@ def test_rounds_go_back_and_forth():
 
 
 def test_a_drift_inside_the_rounds_favours_nobody():
-    """Each sample takes 1 % longer than the one before: one that is always last would seem slower by 4 %."""
+    """Each sample takes 1 % longer than the one before: a contestant that always came last would seem slower by 4 %."""
     taken = {"samples": 0}
 
     def sample(true):
@@ -183,7 +185,7 @@ def test_a_race_is_the_same_again():
 
 @pytest.mark.parametrize("freedom,expected", [(8, 3.355387), (10, 3.169273), (30, 2.749996), (120, 2.617421)])
 def test_quantiles_of_students_distribution(freedom, expected):
-    """Two-sided 99 %, from the tables."""
+    """Two-sided 99 %, from tables."""
     assert _t_quantile(0.995, freedom) == pytest.approx(expected, rel=0.01)
 
 

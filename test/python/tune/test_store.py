@@ -1,4 +1,4 @@
-"""Times shared between processes: how they are found, and what does not count as one."""
+"""Times shared between processes: how they are found, and what is not accepted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kiln.tune.store import CacheStore, Time, TimeStore, describe, device_identi
 
 
 class Memory(dict):
-    """A store that forgets nothing, and has every entry to look at."""
+    """A store that forgets nothing and exposes every entry."""
 
     def get(self, fields):
         return super().get(tuple(fields))
@@ -36,7 +36,7 @@ def test_the_cache_of_kernels_keeps_times(cache):
 def test_a_damaged_entry_is_missing(cache):
     store, fields = CacheStore(), [("kernel", "k")]
     store.put("k", fields, b"one two three")
-    artifacts.store()  # with all that was published
+    artifacts.store()  # publish everything first
     key = _kiln.Fields(fields).key("time")
     path = cache / key[:2] / key / "time.json"
     publishing.flush()

@@ -1,4 +1,4 @@
-"""One tuning after another: what is compiled, what is measured, what is kept and which hooks are called."""
+"""Successive tunings: what is compiled, measured and kept, and which hooks are called."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_an_interrupt_launches_the_best_so_far(told, caplog):
 
 
 def test_a_mistake_in_the_kernel_is_raised(told):
-    """And is no configuration that does not fit."""
+    """It does not count as a configuration that does not fit."""
 
     @kiln.jit
     def kernel(x, n, BLOCK: kl.constexpr):
@@ -119,7 +119,7 @@ def test_hooks_surround_each_measured_launch():
 
 
 def test_configurations_with_the_same_code_are_measured_once(told):
-    """On the CPU target the number of warps changes nothing."""
+    """On the CPU target the number of warps makes no difference."""
     told.times = {16: 2.0, 32: 1.0}
     configs = [*blocks(16, 32, num_warps=4), *blocks(16, 32, num_warps=8)]
     tuned = tune(configs)
@@ -131,7 +131,7 @@ def test_configurations_with_the_same_code_are_measured_once(told):
 
 # ---- code ------------------------------------------------------------------------------------------------------------
 def test_configurations_compile_in_threads(told, monkeypatch):
-    """Two compiles wait for each other: in turn, neither would come to its end."""
+    """Two compiles wait for each other: one after the other, they would never finish."""
     monkeypatch.setattr(compiling, "processors", lambda: 2)
     met, real = threading.Barrier(2, timeout=60), fill.run
 
@@ -208,7 +208,7 @@ def test_misfits_are_not_compiled(monkeypatch, told, caplog):
 
 
 class FakeCode:
-    """What `spilled` asks of a compiled kernel."""
+    """The attributes of a compiled kernel that `spilled` reads."""
 
     def __init__(self, words, kind="cuda"):
         self.n_spills, self.loaded = words, object()
@@ -224,7 +224,7 @@ def test_what_spills_is_dropped_unless_all_do():
 
 # ---- what is kept ----------------------------------------------------------------------------------------------------
 def again(configs, **options):
-    """The tuner of another process: nothing in memory but the kernel's source."""
+    """A tuner as in a new process: it knows only the kernel's source."""
     return tune(configs, kiln.jit(fill.fn), **options)
 
 
@@ -315,7 +315,7 @@ def test_what_does_not_fit_is_not_tried_again(told, caplog):
 
 
 def test_where_nothing_fits_all_are_tried_again(told):
-    """The error says what the compiler says."""
+    """The error repeats what the compiler says."""
 
     def tuned():
         @kiln.jit
@@ -396,7 +396,7 @@ def test_times_of_another_device_build_or_switch_are_not_taken(told, monkeypatch
 
 
 def test_a_kept_time_of_other_code_is_not_used(told):
-    """What a heuristic computes is not in the kernel's source, but is in its code."""
+    """A value computed by a heuristic is not in the kernel's source, but in its code."""
     factor = {"value": 2}
 
     def make():

@@ -1,4 +1,4 @@
-"""A kernel to tune, configurations of it, and what is kept of their times."""
+"""A kernel to tune, its configurations, and the times kept for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What libraries build on the runtime: a launcher that keeps compiled kernels, their own tuner."""
+"""Libraries' uses of runtime classes: a launcher that caches compiled kernels, and a tuner of their own."""
 
 import inspect
 

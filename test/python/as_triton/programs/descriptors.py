@@ -1,4 +1,4 @@
-"""Tensor descriptors made by the host and in the kernel, and an allocator."""
+"""Tensor descriptors made on the host and in the kernel, and an allocator."""
 
 import numpy as np
 import triton

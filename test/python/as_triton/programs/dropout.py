@@ -1,4 +1,4 @@
-"""Random numbers that depend on seed and place alone."""
+"""Random numbers that depend only on seed and position."""
 
 import numpy as np
 import triton

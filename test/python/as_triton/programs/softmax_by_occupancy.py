@@ -1,4 +1,4 @@
-"""A softmax of as many programs as are resident: warmup, figures of the kernel and the machine, a compiled kernel."""
+"""A softmax with as many programs as are resident: warmup, properties of kernel and machine, a compiled kernel."""
 
 import numpy as np
 import triton
