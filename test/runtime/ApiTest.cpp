@@ -1,5 +1,5 @@
-// The C interface of kiln/runtime.h: what an export may say, which variant a launch takes on which machine, what is
-// launched. The GPUs are those of FakeCuda.cpp, an sm_90 and an sm_80; code for the CPU is functions of this file.
+// The C interface of kiln/runtime.h: what an export may contain, which variant a launch takes on which machine, what is
+// launched. The GPUs are those of FakeCuda.cpp, an sm_90 and an sm_80; CPU code is functions of this file.
 #include "kiln/runtime.h"
 #include "runtime/api/Machine.h"
 #include "runtime/device/CpuKernel.h"
@@ -21,7 +21,7 @@ namespace {
 std::vector<std::string> launched; ///< images, and the bytes of their arguments
 std::atomic<int> counts[3];
 
-/// Code of the CPU: a pointer to a sum, a number of 32 or 64 bits that each instance adds.
+/// CPU code. Its arguments: a pointer to a sum, and a number of 32 or 64 bits that each instance adds to it.
 template <typename T, int which> void addUp(const void *arguments, const KilnLaunch *, int64_t begin, int64_t end) {
   char *sum;
   T number;
@@ -34,7 +34,7 @@ void assertFalse(const void *, const KilnLaunch *launch, int64_t begin, int64_t)
   launch->hooks->fail(launch, 0, begin, 0);
 }
 
-/// An export in the making; what it points at lives as long as this.
+/// An export under construction; it owns what its tables point at.
 class Export {
 public:
   explicit Export(std::vector<const char *> parameters) : parameters(std::move(parameters)) {}
@@ -222,7 +222,7 @@ TEST(Machine, codeForFeaturesThatTheProcessorLacksIsNotRun) {
   metadata.target["features"] = "+" + lacking;
   EXPECT_FALSE(api::rankOnCpu(metadata, why));
   EXPECT_EQ(why, "cpu-mine needs " + lacking + ", which this processor has not");
-  // Levels that have more rank higher, where the processor has them.
+  // Levels with more features rank higher, on processors that have them.
   metadata.target["features"] = "";
   int plain = *api::rankOnCpu(metadata, why);
   metadata.target["cpu"] = "x86-64-v2";
@@ -401,7 +401,7 @@ TEST_F(ApiTest, threadsShareWhatIsLoaded) {
     threads.emplace_back([&, i] {
       for (int repeat = 0; repeat < 50; ++repeat) {
         bad += launch(i % 3 - 1, {kiln_pointer(&sum, KILN_I64), kiln_integer(5)}, 4) != KILN_OK;
-        // What one thread is told no other thread's errors change.
+        // A thread's message does not change with errors of other threads.
         if (launch(i % 3 - 1, {}) != KILN_OK)
           bad += std::string(kiln_message()) != "kernel 'kernel': expected 2 arguments, got 0";
       }
@@ -419,14 +419,14 @@ TEST_F(ApiTest, preparingLoadsEverythingThatRunsThere) {
   made.add("*fp32:16", "sm_90a");
   made.add("*fp32", "sm_80");
   create(made);
-  EXPECT_EQ(kiln_synchronize(0), KILN_OK); // what others left is unloaded here
+  EXPECT_EQ(kiln_synchronize(0), KILN_OK); // unloads what earlier tests left
   EXPECT_EQ(kiln_synchronize(1), KILN_OK);
   int before = get<int()>("fakeModules")();
   EXPECT_EQ(kiln_kernel_prepare(kernel, 0), KILN_OK) << kiln_message();
   EXPECT_EQ(get<int()>("fakeModules")(), before + 2);
   EXPECT_EQ(launch(0, {array(0x10)}), KILN_OK);
   EXPECT_EQ(get<int()>("fakeModules")(), before + 2);
-  // Owners are counted; code goes when the last has gone and the device has been waited for.
+  // Owners are counted; code is unloaded after the last one has gone and the device has been synchronised.
   kiln_kernel_retain(kernel);
   kiln_kernel_release(kernel);
   EXPECT_EQ(launch(0, {array(0x10)}), KILN_OK);

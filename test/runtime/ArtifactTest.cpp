@@ -142,7 +142,7 @@ TEST(Metadata, tensorMapsRoundTrip) {
   EXPECT_EQ(map.strides[0].argument, 2);
   EXPECT_FALSE(map.strides[0].isUnsigned);
   EXPECT_EQ(map.box, (std::vector<int64_t>{128, 64}));
-  // The log behind 24 bytes of arguments, the counted grid behind that.
+  // The log comes after 24 bytes of arguments, the counted grid after the log.
   HiddenParameters hidden = layoutHidden(*parsed);
   EXPECT_EQ(hidden.log, 24u);
   EXPECT_EQ(hidden.grid, 32u);
@@ -152,7 +152,7 @@ TEST(Metadata, tensorMapsRoundTrip) {
 TEST(Metadata, keepsTextOfItsOwn) {
   llvm::json::Value value = makeMapped().toJSON();
   llvm::json::Object &object = *value.getAsObject();
-  // As attributes of MLIR give their text: it lives as long as their context.
+  // Like the text of MLIR attributes, which lives only as long as their context.
   std::string option = "schedule", schedule = "cooperative", size = "target size";
   object["options"] = llvm::json::Object{
       {llvm::StringRef(option), llvm::StringRef(schedule)},
@@ -313,8 +313,8 @@ TEST(ElementType, narrowFloatsRoundToNearestEven) {
     encodeFloat(type, value, bytes);
     return decodeFloat(type, bytes);
   };
-  EXPECT_EQ(through(ElementType::BF16, 1.0 + 1.0 / 256), 1.0);      // a tie goes to even
-  EXPECT_EQ(through(ElementType::BF16, 1.0 + 3.0 / 256), 1.015625); // and this one upward
+  EXPECT_EQ(through(ElementType::BF16, 1.0 + 1.0 / 256), 1.0);      // ties round to even
+  EXPECT_EQ(through(ElementType::BF16, 1.0 + 3.0 / 256), 1.015625); // and this tie rounds upward
   EXPECT_EQ(through(ElementType::FP16, 65504), 65504);
   EXPECT_EQ(through(ElementType::FP16, 1e6), INFINITY);
   EXPECT_EQ(through(ElementType::FP8E5, 57344), 57344);

@@ -1,4 +1,4 @@
-// Loading objects, running grids, refusing what is no artifact.
+// Loading objects, running grids, and rejecting what is not an artifact.
 #include "runtime/device/CpuDevice.h"
 #include "runtime/device/HostLibrary.h"
 #include "runtime/support/ThreadPool.h"

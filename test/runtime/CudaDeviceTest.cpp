@@ -1,5 +1,5 @@
-// The CUDA runtime against a driver without a GPU (FakeCuda.cpp): what is asked of the driver, in which order, and what
-// is made of its answers.
+// The CUDA runtime against a driver without a GPU (FakeCuda.cpp): the driver calls it makes, their order, and how it
+// handles the results.
 #include "runtime/device/CudaDevice.h"
 #include "runtime/device/CudaKernel.h"
 #include "runtime/device/CudaLog.h"
@@ -46,7 +46,7 @@ protected:
     return **found;
   }
 
-  /// A kernel of one pointer and one i32.
+  /// A kernel with one pointer and one i32.
   artifact::Artifact makeArtifact(int cluster = 1, int shared = 0, bool pdl = false) {
     artifact::Artifact result;
     result.binary = "// code";
@@ -109,7 +109,7 @@ TEST_F(CudaDeviceTest, LaunchesWithThePackedBlock) {
   ASSERT_TRUE(kernel->launch(with).ok());
   EXPECT_EQ(seen.x, block.x);
   EXPECT_EQ(seen.n, 42);
-  // Without the padding behind the last argument, which is no parameter.
+  // Padding after the last argument is not part of the parameters.
   EXPECT_TRUE(contains(log(), "kiln_add grid 3x2x1 block 128x1x1 cluster 1 shared 0 bytes 12 pdl 0 stream 77 device 0"))
       << log();
 }
@@ -143,7 +143,7 @@ using Number = artifact::TensorMapSpec::Number;
 Number argument(int32_t index, bool isUnsigned = false) { return {index, isUnsigned, 0}; }
 Number constant(int64_t value) { return {-1, false, value}; }
 
-/// A kernel of an array, two extents and a stride, with one map of it.
+/// A kernel of an array, two extents and a stride, with one tensor map of the array.
 class TensorMapTest : public CudaDeviceTest {
 protected:
   artifact::Artifact makeMapped(artifact::ElementType element = artifact::ElementType::FP16) {
@@ -174,7 +174,7 @@ protected:
     result.arguments = &arguments;
     return result;
   }
-  /// Launches and gives what the kernel found `offset` bytes behind the start of its parameters.
+  /// Launches and returns what the kernel found `offset` bytes after the start of its parameters.
   FakeTensorMap launched(LoadedKernel &kernel, size_t offset = 64) {
     FakeTensorMap seen = {};
     onLaunch = [&](const FakeLaunch &launch) {
@@ -236,7 +236,7 @@ TEST_F(TensorMapTest, HasTheTypeRankAndPaddingOfItsDescription) {
     EXPECT_EQ(seen.elementBytes, artifact::getBytes(element));
     EXPECT_EQ(int(seen.fill), element == ElementType::BF16);
     EXPECT_EQ(seen.strides[0], 256u * artifact::getBytes(element));
-    // Rows of 128 bytes bring 256 into the cache.
+    // Rows of 128 bytes prefetch 256 into the cache.
     EXPECT_EQ(int(seen.promotion), artifact::getBytes(element) == 8 ? 3 : 2);
   }
   artifact::Artifact row = makeMapped();
@@ -261,7 +261,7 @@ TEST_F(TensorMapTest, IsEncodedOnceForTheSameValues) {
   for (int i = 0; i < 3; ++i)
     launched(*kernel);
   EXPECT_EQ(encoded(), 1u);
-  // Every input is part of what it is kept by.
+  // Every input is part of the cache key.
   arguments.x += 16;
   EXPECT_EQ(launched(*kernel).base, 0x10010u);
   arguments.m = 301;
@@ -283,7 +283,7 @@ TEST_F(TensorMapTest, MoreArraysThanAreKeptAreStillRight) {
       arguments.x = i * 4096;
       ASSERT_EQ(launched(*kernel).base, i * 4096);
     }
-  // 60 layers that take turns keep nearly all of theirs.
+  // 60 layers launched in turn keep nearly all of their maps.
   auto layers = load(makeMapped());
   size_t before = encoded();
   for (int round = 0; round < 10; ++round)
@@ -348,7 +348,7 @@ TEST_F(TensorMapTest, WhatNoMapDescribesNamesItsArgument) {
   artifact::Artifact fixed = makeMapped();
   fixed.metadata.cuda->tensorMaps[0].strides[0] = constant(12);
   EXPECT_TRUE(contains(refusal(*load(std::move(fixed))), "a descriptor of array 'x': expected a stride"));
-  // What only the driver refuses comes with its words, and is not kept.
+  // An error that only the driver finds carries the driver's text, and its map is not cached.
   arguments = {};
   force("cuTensorMapEncodeTiled", 1);
   std::string message = kernel->launch(mapped()).getMessage();
@@ -422,7 +422,7 @@ TEST_F(TensorMapTest, IsMadeInsideACaptureToo) {
   with.stream = reinterpret_cast<void *>(77);
   ASSERT_TRUE(kernel->launch(with).ok());
   EXPECT_EQ(seen.base, 0x10000u);
-  // Nothing but the encoding, which is no work of the device, and the launch.
+  // Nothing but the launch and the encoding, which runs on the host.
   std::string during = log().substr(before.size());
   EXPECT_EQ(during.find("cuTensorMapEncodeTiled"), 0u) << during;
   EXPECT_TRUE(contains(during, "\ncuLaunchKernelEx")) << during;
@@ -444,11 +444,11 @@ TEST_F(CudaDeviceTest, APersistentKernelStartsWhatIsResident) {
   auto kernel = load(std::move(artifact));
   int32_t counted[3] = {};
   onLaunch = [&](const FakeLaunch &launch) {
-    EXPECT_EQ(launch.bytes, 24u); // behind 12 bytes of arguments, not behind the padded block
+    EXPECT_EQ(launch.bytes, 24u); // after 12 bytes of arguments, not after the padded block
     std::memcpy(counted, static_cast<const char *>(launch.arguments) + 12, 12);
     return 0;
   };
-  // 16 blocks of 128 threads on each of 132 processors; sides beyond the machine's are counted only.
+  // 16 blocks of 128 threads on each of 132 processors; grid sides beyond that are only counted.
   ASSERT_TRUE(kernel->launch(request(3, 70000, 2)).ok());
   EXPECT_TRUE(contains(log(), "grid 2112x1x1 block 128x1x1")) << log();
   EXPECT_EQ(counted[0], 3);
@@ -518,7 +518,7 @@ TEST_F(CudaDeviceTest, AnErrorOfTheAssemblerHasItsLog) {
 }
 
 TEST_F(CudaDeviceTest, CodeIsUnloadedOnceTheDeviceWasWaitedFor) {
-  ASSERT_TRUE(device().synchronize().ok()); // what earlier tests left
+  ASSERT_TRUE(device().synchronize().ok()); // left by earlier tests
   int before = modules();
   auto kernel = load(makeArtifact());
   ASSERT_TRUE(kernel->launch(request(1)).ok());
@@ -550,7 +550,7 @@ TEST_F(CudaDeviceTest, OrderUsesAnEventAndNoWaitOfTheHost) {
 
 //===-- What code says -------------------------------------------------------------------------------------------===//
 
-/// The log's address behind the packed block.
+/// The address of the log, after the packed argument block.
 static KilnDeviceLog *getLog(const FakeLaunch &launch) {
   KilnDeviceLog *log;
   std::memcpy(&log, static_cast<const char *>(launch.arguments) + 16, sizeof log);
@@ -573,7 +573,7 @@ TEST_F(CudaDeviceTest, PrintsComeOutInProgramOrderAsOnTheCpu) {
         std::memcpy(&record.bits, &values[element], 4);
       records[log->cursor++] = record;
     };
-    // As threads would: out of order.
+    // Out of order, as threads would do it.
     add(0, 0, 1, 0, 1);
     add(1, 1, 0, KILN_LOG_NO_OPERAND, 0);
     add(0, 0, 0, 0, 1);
@@ -591,7 +591,7 @@ TEST_F(CudaDeviceTest, PrintsComeOutInProgramOrderAsOnTheCpu) {
                                  "pid (0, 0, 0) done\n"
                                  "pid (1, 0, 0) idx (0) x: 0.5\npid (1, 0, 0) idx (1) x: -2.0\n");
   EXPECT_FALSE(report.getFailure());
-  // The same memory again, empty.
+  // The same memory is reused, and empty.
   onLaunch = [&](const FakeLaunch &launch) {
     EXPECT_EQ(getLog(launch)->cursor, 0u);
     return 0;
@@ -648,7 +648,7 @@ TEST_F(CudaDeviceTest, AFailedAssertionIsSeenByTheNextPoll) {
     return 0;
   };
   ASSERT_TRUE(kernel->launch(request(3, 2)).ok());
-  EXPECT_FALSE(contains(log(), "cuLaunchHostFunc")); // nothing in the stream but the kernel
+  EXPECT_FALSE(contains(log(), "cuLaunchHostFunc")); // only the kernel is in the stream
   device().getLogs().poll();
   std::vector<CollectedLog> logs = takeCollectedLogs();
   ASSERT_EQ(logs.size(), 1u);
@@ -657,7 +657,7 @@ TEST_F(CudaDeviceTest, AFailedAssertionIsSeenByTheNextPoll) {
   EXPECT_EQ(report.getMonitor().describe(*report.getFailure()),
             "kernel.py:7: assertion failed: must be positive, in program (1, 1, 0), tile coordinate (1, 3)");
   device().getLogs().poll();
-  EXPECT_FALSE(hasCollectedLogs()); // said once
+  EXPECT_FALSE(hasCollectedLogs()); // reported once
 }
 
 TEST_F(CudaDeviceTest, PrintsInAGraphAreCollectedEachTime) {
@@ -725,7 +725,7 @@ TEST_F(CudaDeviceTest, AStickyErrorNamesTheLaunchesAndStays) {
   auto inChild = [&] {
     auto kernel = load(makeArtifact());
     (void)kernel->launch(request(1));
-    (void)device().synchronize(); // that one is known to be good
+    (void)device().synchronize(); // this launch is known to be good
     (void)kernel->launch(request(7, 2));
     force("cuCtxSynchronize", 700);
     Status status = device().synchronize();

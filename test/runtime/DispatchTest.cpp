@@ -1,5 +1,5 @@
-// The choice among variants, against a statement of it in terms of values: a variant fits a call if what it states of
-// each argument is true of the argument's value.
+// The choice among variants, against a statement in terms of values: a variant fits a call if what it states about each
+// argument is true of the argument's value.
 #include "runtime/launch/Dispatch.h"
 #include <gtest/gtest.h>
 #include <random>
@@ -40,7 +40,7 @@ TEST(Dispatch, theMostSpecialThatFitsWins) {
   EXPECT_EQ(dispatcher.find(keyOf(0x1000, {1})), 3u);
   EXPECT_EQ(dispatcher.find(keyOf(0x1000, {32}, ElementType::FP16)), 4u);
   EXPECT_EQ(dispatcher.find(keyOf(0x1000, {32}, ElementType::BF16)), std::nullopt);
-  // Asked again, what is remembered is the same.
+  // Asked again, the cached answers are the same.
   EXPECT_EQ(dispatcher.find(keyOf(0x1004, {5})), 0u);
   EXPECT_EQ(dispatcher.find(keyOf(0x1000, {32})), 2u);
 }
@@ -80,7 +80,7 @@ TEST(Dispatch, whyNoneFits) {
 }
 
 namespace {
-/// What a signature states of an integer, as a predicate on its value, and how much that is.
+/// What a signature states about an integer, as text and as a predicate on its value.
 struct Fact {
   const char *text;
   bool (*holds)(int64_t);
@@ -131,8 +131,8 @@ TEST(Dispatch, randomVariantsFitByTheirValues) {
         continue;
       ++fitted;
       ASSERT_TRUE(fits(*chosen));
-      // None that fits takes a part of its calls only: on every value what it states implies what the chosen one does,
-      // and somewhere not the other way around.
+      // No other variant that fits is strictly more specific: one that implies the chosen one for every value, while
+      // the reverse does not hold for some value.
       for (size_t other = 0; other < facts.size(); ++other) {
         bool implies = fits(other), less = false;
         for (size_t i = 0; i < arity; ++i)

@@ -1,6 +1,6 @@
-// A CUDA driver that has no GPU: the shared library that tests load in place of libcuda. It keeps a log of calls, gives
-// memory of the host as memory of the device, and hands every launch to a function of the test's. Two devices: an sm_90
-// with clusters and an sm_80 without.
+// A CUDA driver that has no GPU: the shared library that tests load in place of libcuda. It logs calls, uses host
+// memory as device memory, and passes every launch to a function of the test. Two devices: an sm_90 with clusters and
+// an sm_80 without.
 #include "test/runtime/FakeCuda.h"
 #include "runtime/device/CudaApi.h"
 #include <cstdio>
@@ -47,7 +47,7 @@ thread_local std::vector<Context> stack;
 
 int ordinalOf(Context context) { return context == reinterpret_cast<Context>(&state().contexts[1]) ? 1 : 0; }
 
-/// Notes a call; the forced result, if there is one.
+/// Logs a call; returns the forced result, if there is one.
 Result call(const char *symbol, const std::string &what = "") {
   std::lock_guard<std::recursive_mutex> lock(state().mutex);
   state().log += std::string(symbol) + (what.empty() ? "" : " " + what) + "\n";
@@ -75,7 +75,7 @@ EXPORT void fakeForce(const char *symbol, int result) { state().results[symbol] 
 EXPORT void fakeSetLaunch(Result (*function)(const FakeLaunch *)) { state().onLaunch = function; }
 EXPORT void fakeSetCapturing(int capturing) { state().capturing = CaptureStatus(capturing); }
 EXPORT void fakeSetFunctionAttribute(int attribute, int value) { state().functionAttributes[attribute] = value; }
-/// Allocations there are; address and bytes of as many as there is room for.
+/// The number of allocations; address and bytes of as many as there is room for.
 EXPORT int fakeAllocations(uint64_t *addresses, uint64_t *bytes, int room) {
   std::lock_guard<std::recursive_mutex> lock(state().mutex);
   int i = 0;
@@ -116,7 +116,7 @@ EXPORT Result cuDeviceGetAttribute(int *value, DeviceAttribute attribute, Device
                                                         {DeviceAttribute::MultiprocessorCount, 132},
                                                         {DeviceAttribute::MaxSharedPerBlockOptIn, 232448},
                                                         {DeviceAttribute::MaxThreadsPerMultiprocessor, 2048}};
-  // Device 0 is what a test says; 90 for 9.0.
+  // The test sets the capability of device 0; 90 means 9.0.
   const char *chosen = std::getenv("FAKE_CUDA_CAPABILITY");
   int capability = device ? 80 : chosen ? std::atoi(chosen) : 90;
   if (attribute == DeviceAttribute::CapabilityMajor)
@@ -165,7 +165,7 @@ EXPORT Result cuModuleUnload(Module module) {
 }
 EXPORT Result cuModuleGetFunction(Function *function, Module module, const char *name) {
   auto *in = reinterpret_cast<FakeModule *>(module);
-  // Text that names the function, or the symbol table of a cubin, which `strstr` cannot look through: anything goes.
+  // Every function exists unless the image starts with "// no ": `strstr` cannot search the symbol table of a cubin.
   if (in->image.rfind("// no ", 0) == 0)
     return errorNotFound;
   FakeFunction &made = in->functions[name];
@@ -184,7 +184,7 @@ EXPORT Result cuFuncSetAttribute(Function function, FunctionAttribute attribute,
   reinterpret_cast<FakeFunction *>(function)->attributes[int(attribute)] = value;
   return call("cuFuncSetAttribute", std::to_string(int(attribute)) + "=" + std::to_string(value));
 }
-/// One line for a launch in the file FAKE_CUDA_RECORD, if there is one: all that the driver was given.
+/// Appends a line for the launch to the file FAKE_CUDA_RECORD, if set: everything that the driver was given.
 static void record(const FakeLaunch &launch, const LaunchConfig &config) {
   const char *path = std::getenv("FAKE_CUDA_RECORD");
   FILE *file = path ? std::fopen(path, "a") : nullptr;
@@ -196,7 +196,7 @@ static void record(const FakeLaunch &launch, const LaunchConfig &config) {
   for (unsigned i = 0; i < config.attributeCount; ++i) {
     const LaunchAttribute &attribute = config.attributes[i];
     std::fprintf(file, " attribute %d:", int(attribute.id));
-    // Of a value the driver reads what its kind has.
+    // Of the value the driver reads only the member for the attribute.
     if (attribute.id == LaunchAttributeId::ClusterDimension)
       std::fprintf(file, "%u,%u,%u", attribute.value.cluster[0], attribute.value.cluster[1],
                    attribute.value.cluster[2]);
@@ -269,8 +269,8 @@ EXPORT Result cuEventRecord(Event, Stream stream) {
 EXPORT Result cuEventSynchronize(Event) { return call("cuEventSynchronize"); }
 EXPORT Result cuEventElapsedTime(float *milliseconds, Event, Event) { return *milliseconds = 1.5f, success; }
 
-/// The 128 bytes as this driver fills them, little-endian; dimensions innermost first, as they are given. The real ones
-/// are nobody's business.
+/// The 128 bytes as this driver fills them, little-endian; dimensions innermost first, as they are given. The real
+/// driver's format is undocumented.
 struct FakeTensorMap {
   uint32_t magic;       ///< "KTM1"
   uint8_t rank;         ///< 1 to 5
@@ -278,7 +278,7 @@ struct FakeTensorMap {
   uint8_t elementBytes; ///< 1, 2, 4 or 8
   uint8_t swizzle;      ///< CUtensorMapSwizzle: 0 none, 1 to 3 over 32, 64 or 128 bytes
   uint8_t promotion;    ///< CUtensorMapL2promotion
-  uint8_t fill;         ///< outside of the array: 0 zeros, 1 nans
+  uint8_t fill;         ///< outside the array: 0 zeros, 1 nans
   uint8_t reserved[6];
   uint64_t base;       ///< address of element 0
   uint64_t sizes[5];   ///< in elements
@@ -320,7 +320,7 @@ EXPORT Result cuTensorMapEncodeTiled(void *map, TensorMapType type, uint32_t ran
                         {},
                         {},
                         {}};
-  // What the driver's manual asks for.
+  // The requirements of the driver's manual.
   bool fits = reinterpret_cast<uintptr_t>(map) % 64 == 0 && base && made.base % 16 == 0 &&
               interleave == TensorMapInterleave::None && unsigned(swizzle) <= 3 && unsigned(promotion) <= 3;
   bool isFloat = type == TensorMapType::F16 || type == TensorMapType::F32 || type == TensorMapType::F64 ||

@@ -1,4 +1,5 @@
-// What FakeCuda.cpp tells of a launch. Also spelled by test/emulator/plugin.py and test/python/runtime/fake_cuda.py.
+// The description of a launch by FakeCuda.cpp. test/emulator/plugin.py and test/python/runtime/fake_cuda.py declare it
+// too.
 #pragma once
 #include <cstddef>
 

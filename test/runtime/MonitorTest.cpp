@@ -1,4 +1,4 @@
-// What a launch observes: prints in program order, the lowest failing program, bounds, races.
+// What is observed of a launch: prints in program order, the lowest failing program, bounds, races.
 #include "runtime/launch/Monitor.h"
 #include "runtime/device/CpuDevice.h"
 #include "runtime/support/ThreadPool.h"
@@ -8,7 +8,7 @@
 using namespace kiln;
 using namespace kiln::launch;
 
-// program → hook(site 0): which hook and with what is chosen by the function called.
+// For each program, calls hook(site 0); the IR function chooses the hook and its arguments.
 static std::string makeIR(const std::string &body) {
   return R"(
 define void @kiln_test(ptr %args, ptr %launch, i64 %begin, i64 %end) {

@@ -1,4 +1,4 @@
-// LLVM IR text to an object, without any of Kiln's compiler.
+// Compiles LLVM IR text to an object, without any part of Kiln's compiler.
 #include "test/runtime/Objects.h"
 #include "llvm/AsmParser/Parser.h"
 #include "llvm/IR/LLVMContext.h"

@@ -60,7 +60,7 @@ TEST(Specialize, stridesOfDescriptorsAreLookedAtCloser) {
   EXPECT_EQ(specialize(1, rule).kind, Kind::Integer);
   rule.specializeAlignment = false;
   EXPECT_EQ(specialize(24, rule).divisor, 1);
-  // Keys of others are what they were, byte for byte.
+  // Without the rule, keys are unchanged, byte for byte.
   CallEncoder encoder;
   ASSERT_TRUE(encoder.addInteger(makeRule(), 24).ok());
   EXPECT_EQ(encoder.getKey(), llvm::StringRef("\x07\x03\x00", 3));
@@ -80,7 +80,7 @@ TEST(Specialize, whereDescriptorsAreMadeOfPointersAnyIntegerMayBeAStride) {
   EXPECT_EQ(specialized(12, false).divisor, 4);
   EXPECT_FALSE(specialized(0, false).divisible);
   EXPECT_EQ(specialized(0, false).divisor, 1);
-  // Taken back, the key is what it is elsewhere.
+  // After reverting, keys are as elsewhere.
   EXPECT_TRUE(specialized(32, true).divisible);
   EXPECT_EQ(specialized(24, true).divisor, 1);
   EXPECT_TRUE(specialized(0, true).divisible);
@@ -271,7 +271,7 @@ TEST(Specialize, countsAreBoundedOrNot) {
   CallEncoder encoder;
   ASSERT_TRUE(encoder.addUnsigned(makeRule(), uint64_t(1) << 63).ok());
   EXPECT_FALSE(encoder.isBounded());
-  // A descriptor's extents and strides are arguments of the code as well; constants and floats are none that it counts.
+  // A descriptor's extents and strides are also arguments of the code; constants and floats are not counted.
   for (int64_t stride : {int64_t(64), artifact::kMostCount + 16}) {
     encoder.clear();
     encoder.addDescriptor(makeRule(), ElementType::FP16, nullptr, {64, 64}, /*nanPadding=*/false, {8, 64}, {stride, 1});

@@ -1,4 +1,4 @@
-// The steps below the passes: symbols of objects, assembling, target machines, errors as values.
+// The stages after the passes: symbols of objects, assembling, target machines, errors as values.
 #include "compiler/codegen/Codegen.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Target/TargetMachine.h"
@@ -72,14 +72,14 @@ TEST(Codegen, GarbageIsNoObject) {
 }
 
 TEST(Codegen, InvalidIRIsRefused) {
-  // A shape the parser accepts and the verifier does not: the entry block has a predecessor.
+  // Parses but does not verify: the entry block has a predecessor.
   llvm::Expected<codegen::Unit> unit = codegen::parse("define void @f() {\na:\n  br label %a\n}\n", avx2());
   ASSERT_FALSE(bool(unit));
   EXPECT_NE(llvm::toString(unit.takeError()).find("Entry block"), std::string::npos);
 }
 
 TEST(Codegen, TargetMachinesAreCheap) {
-  llvm::cantFail(codegen::createTargetMachine(avx2())); // the back end's tables, once
+  llvm::cantFail(codegen::createTargetMachine(avx2())); // initialises the back end's tables
   auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < 100; ++i)
     llvm::cantFail(codegen::createTargetMachine(hostTarget()));
@@ -106,7 +106,7 @@ TEST(Ptx, VersionsAreAskedForByName) {
 
 TEST(Codegen, WorkOfAProcessIsCounted) {
   double before = codegen::processorSeconds(getpid());
-  // The kernel counts in ticks of 10 ms, by this process's own work and not by the clock on the wall.
+  // The kernel counts in ticks of 10 ms of this process's CPU time, not of wall-clock time.
   timespec had;
   volatile unsigned turns = 0;
   do {

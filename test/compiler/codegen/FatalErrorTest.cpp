@@ -1,4 +1,4 @@
-// A fatal error of LLVM comes back as an error, and from then on the process refuses to compile and says why.
+// A fatal error of LLVM is returned as an error; after it the process refuses to compile and says why.
 #include "compiler/codegen/FatalError.h"
 #include "compiler/codegen/Codegen.h"
 #include "compiler/pipeline/Compile.h"
@@ -12,7 +12,7 @@ using namespace kiln;
 TEST(FatalError, BecomesAnErrorAndPoisonsTheProcess) {
   EXPECT_FALSE(bool(codegen::runProtected([] { return llvm::Error::success(); })));
 
-  // As in a frame of LLVM, whose destructors do not run.
+  // Not destroyed, like objects in LLVM's frames, whose destructors do not run.
   llvm::WeakVH *left = nullptr;
   llvm::Error first = codegen::runProtected([&]() -> llvm::Error {
     codegen::Unit unit = llvm::cantFail(codegen::parse("declare void @boat()", *lookupTarget("cpu-avx2")));
@@ -21,7 +21,7 @@ TEST(FatalError, BecomesAnErrorAndPoisonsTheProcess) {
   });
   ASSERT_TRUE(bool(first));
   EXPECT_EQ(llvm::toString(std::move(first)), "LLVM failed fatally: the boat is full");
-  // What the error left half done stays: deleting the function would write to the handle.
+  // Leave what the error left half done: deleting the function would write to the handle.
   ASSERT_TRUE(bool(*left));
   EXPECT_EQ((*left)->getName(), "boat");
 

@@ -1,5 +1,5 @@
 // Matrix descriptors against the canonical layouts of the PTX ISA (9.7.15.5.1.2), written out from its table: the bytes
-// that an instruction reads for each element, and the bytes at which the memory's layout has it.
+// that an instruction reads for each element, and the bytes where the memory layout puts it.
 #include "compiler/conversion/kgpu_to_nvvm/MatrixDescriptor.h"
 #include "compiler/conversion/kgpu_to_nvvm/SharedMemory.h"
 #include "dialects/layout/Constructors.h"
@@ -12,7 +12,7 @@ using namespace kiln::nvvm;
 
 namespace {
 
-/// The fields of a descriptor.
+/// The decoded fields of a descriptor.
 struct Fields {
   int64_t start, leading, stride, base, mode;
   explicit Fields(uint64_t bits)
@@ -59,7 +59,7 @@ void check(MLIRContext &context, int64_t mn, int64_t k, unsigned depthDim, bool 
   EXPECT_EQ(memory->swizzle, swizzle);
   MatrixDescriptor descriptor(*memory, depthDim, elementBytes);
   OffsetMap offsets(*layout);
-  // Somewhere in shared memory, as it is allocated.
+  // Some address in shared memory, aligned as allocations are.
   constexpr int64_t kBase = 5 * 1024;
   int64_t step = 32 / elementBytes;
   SmallVector<int64_t, 2> pieces =
@@ -104,12 +104,12 @@ TEST(MatrixDescriptor, ReadsWhatTheLayoutHas) {
 }
 
 TEST(MatrixDescriptor, FieldsOfKnownTiles) {
-  // CUTLASS and the PTX ISA's examples: 128-byte rows of K, eight rows 1024 bytes.
+  // As in CUTLASS and the PTX ISA's examples: 128-byte rows of K, eight rows take 1024 bytes.
   MatrixDescriptor alongK({128, true, {128, 64}}, 1, 2);
   EXPECT_EQ(alongK.high(), 0x40000040u);
   EXPECT_EQ(alongK.low(), 0x00010000u);
   EXPECT_FALSE(alongK.transposed());
-  // Figure 169 of the PTX ISA has rows of 32 bytes; here 16 of them, so panels are 512 bytes apart.
+  // Figure 169 of the PTX ISA has rows of 32 bytes; here there are 16 of them, so panels are 512 bytes apart.
   MatrixDescriptor alongN({32, false, {16, 32}}, 0, 2);
   EXPECT_EQ(alongN.high(), 0xc0000010u);
   EXPECT_EQ(alongN.low(), 0x00200000u);

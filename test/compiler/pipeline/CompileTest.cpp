@@ -1,4 +1,4 @@
-// compile() as a function: failures as data, whose fault they are, reproducers, concurrency, determinism.
+// compile() as a function: failures as values, whose fault they are, reproducers, concurrency, determinism.
 #include "compiler/pipeline/Compile.h"
 #include "compiler/pipeline/Metadata.h"
 #include "compiler/pipeline/Toolchain.h"
@@ -56,7 +56,7 @@ TEST(Compile, OnePerThreadAtOnce) {
   std::vector<std::thread> threads;
   for (size_t i = 0; i < outputs.size(); ++i)
     threads.emplace_back([&, i] {
-      // Half of them on one program, half each on its own.
+      // Half of the threads share one program, the other half have one each.
       outputs[i] = i % 2 ? compile(*shared, Stage::Lowered, avx2()).output
                          : compileText(entry(kBody), Stage::Lowered, avx2()).output;
     });
@@ -71,7 +71,7 @@ TEST(Compile, OurOwnFailureNamesThePassAndCanBeReproduced) {
   ASSERT_FALSE(llvm::sys::fs::createUniqueDirectory("kiln-crash", directory));
   CompileOptions options = avx2();
   options.crashDirectory = directory.str().str();
-  // A tile op that survived to stage cpu.
+  // A tile op that is still present at stage cpu.
   CompileResult result =
       compileText(entry("  %0 = tile.program_id x : i32 loc(\"k.py\":3:4)\n"), Stage::Lowered, options);
   ASSERT_TRUE(result.failure);

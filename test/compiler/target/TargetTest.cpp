@@ -26,7 +26,7 @@ TEST(Target, RowsAreSound) {
       continue;
     int64_t accumulators = row.registerTileRows * row.registerTileCols * 4 / row.vectorBytes;
     EXPECT_EQ(row.registerTileCols * 4 % row.vectorBytes, 0) << name;
-    // Room is left for a row of the right operand and a broadcast of the left.
+    // There is room for a row of the right operand and a broadcast of the left.
     EXPECT_LE(accumulators + row.registerTileCols * 4 / row.vectorBytes + 1, row.vectorRegisters) << name;
     EXPECT_EQ(row.vectorLanes(4), row.vectorBytes / 4);
     EXPECT_EQ(row.maxVectorBytes(), row.registerTileRows * row.registerTileCols * 4);
@@ -41,7 +41,7 @@ TEST(Target, GpuRowsAreSound) {
       continue;
     ++rows;
     EXPECT_EQ(row.cpu, name);
-    // A block's opt-in maximum is the processor's memory less what the system keeps per block.
+    // A block's opt-in maximum is the multiprocessor's memory minus what the system reserves per block.
     EXPECT_EQ(row.gpu.maxSharedBytes + 1024, row.gpu.sharedBytesPerProcessor) << name;
     EXPECT_EQ(row.gpu.maxThreads % kWarpLanes, 0);
     EXPECT_LE(row.gpu.maxThreads, row.gpu.threadsPerProcessor);

@@ -1,4 +1,4 @@
-// The frame planner: no two buffers alive at once overlap, alignment holds, memory is reused.
+// The frame planner: buffers that are live at once do not overlap, alignment holds, memory is reused.
 #include "compiler/analysis/FramePlan.h"
 #include <algorithm>
 #include <gtest/gtest.h>
@@ -39,13 +39,13 @@ TEST(FramePlan, BothEndsOfAnIntervalCount) {
 }
 
 TEST(FramePlan, StrandsRunAtOnce) {
-  // The first two of one strand take turns; those of the other are apart from both, whatever their times.
+  // The two requests of the first strand share memory; the other strand's is separate from both, whatever its times.
   std::vector<FrameRequest> requests{{64, 16, 0, 1, 0}, {64, 16, 2, 3, 0}, {64, 16, 5, 6, 1}};
   FramePlan plan = planFrame(requests);
   EXPECT_EQ(plan.offsets[0], plan.offsets[1]);
   EXPECT_NE(plan.offsets[0], plan.offsets[2]);
   EXPECT_EQ(plan.bytes, 128);
-  // What belongs to no strand goes by its time with every one of them.
+  // A request of no strand is compared by time with the requests of every strand.
   requests.push_back({64, 16, 7, 8});
   plan = planFrame(requests);
   EXPECT_EQ(plan.bytes, 128);

@@ -1,5 +1,5 @@
-// How copies fill memory and products read it, against the machine's own description: a box is written row by row, and
-// bits of the address are flipped. Nothing here knows how layouts are made.
+// How copies fill memory and products read it, against the hardware's own description: a box is written row by row, and
+// address bits are flipped. This test shares no code with the layouts.
 #include "dialects/kgpu/KgpuOps.h"
 #include "dialects/layout/Constructors.h"
 #include "mlir/IR/MLIRContext.h"
@@ -31,8 +31,8 @@ protected:
   MLIRContext context;
 };
 
-/// Which byte the machine takes for byte `address`: chunks of 16 bytes change places by the number of their line of
-/// 128.
+/// The byte that the hardware accesses for byte `address`: 16-byte chunks are permuted by the number of their 128-byte
+/// line.
 int64_t swizzledAddress(int64_t address, int64_t swizzle) {
   int64_t flips = swizzle == 0 ? 0 : swizzle / 16 - 1;
   return address ^ (((address >> 7) & flips) << 4);
@@ -51,8 +51,8 @@ void forEachIndex(ArrayRef<int64_t> sides, llvm::function_ref<void(const Index &
   }
 }
 
-/// Fills the memory of each cta box by box and compares with where the layout has the elements. The cta's block begins
-/// `pieceSide` elements behind that of the cta before along `split`.
+/// Fills the memory of each CTA box by box and compares with where the layout puts the elements. The CTA's block begins
+/// `pieceSide` elements after the previous CTA's along `split`.
 void expectFills(MemType type, const BoxPlan &plan, int64_t pieces, std::optional<unsigned> split, int64_t pieceSide) {
   const Layout &layout = layoutOf(type);
   std::string what = layout.print();
@@ -99,7 +99,7 @@ SmallVector<int32_t> lastFastest(size_t rank) {
   return order;
 }
 
-/// The layouts of a block in memory that the copy engine might know.
+/// Candidate memory layouts of a block for the copy engine.
 std::vector<std::pair<Layout, int64_t>> formsOf(ArrayRef<int64_t> shape, int64_t bytes) {
   std::vector<std::pair<Layout, int64_t>> forms;
   for (int64_t swizzle : {32, 64, 128})
@@ -120,7 +120,7 @@ TEST_F(Boxes, FillTheMemoryAsItsLayoutSays) {
     for (int64_t bytes : {1, 2, 4, 8})
       for (auto &[layout, swizzle] : formsOf(shape, bytes)) {
         std::optional<BoxPlan> plan = planBoxes(memory(layout, bytes));
-        // Whatever is swizzled can be filled; rows without may be too wide or too narrow.
+        // Swizzled layouts can always be filled; unswizzled rows may be too wide or too narrow.
         if (swizzle)
           ASSERT_TRUE(plan) << layout.print();
         if (!plan)
@@ -174,7 +174,7 @@ TEST_F(Boxes, HaveAsManyRowsAsIsAsked) {
           Layout layout = pieces > 1 ? *inCluster(piece, pieces, std::nullopt) : piece;
           std::optional<BoxPlan> most = planBoxes(memory(layout, 2), pieces);
           std::optional<BoxPlan> plan = planBoxes(memory(layout, 2), pieces, rows);
-          // Where rows part into so many: never more than without being asked.
+          // Asking for a number of rows only divides the largest box; the result is never larger than without asking.
           EXPECT_FALSE(plan && (!most || most->box[0] % rows)) << layout.print();
           EXPECT_TRUE(plan || !swizzle || !most || most->box[0] % rows) << layout.print();
           if (!plan)
@@ -214,23 +214,23 @@ TEST_F(Boxes, AreNoneWhereTheCopyEngineCannot) {
   auto none = [&](const char *text, int64_t pieces = 1) {
     EXPECT_FALSE(planBoxes(memory(*Layout::parse(text), 2), pieces)) << text;
   };
-  // The first dimension fastest, rows of 8 bytes, wider than a box, an order of their own.
+  // First dimension fastest; the same without a swizzle; rows of 8 bytes; wider than a box; an irregular order.
   none("swizzled [64, 64] order [0, 1] element 2 bytes 128");
   none("row_major [64, 64] order [0, 1]");
   none("row_major [64, 4]");
   none("row_major [8, 512]");
   none("digits [4, 8] offset (1, 0) (0, 1) (0, 2) (0, 4) (2, 0)");
-  // Swizzled for elements of another size.
+  // Swizzled for another element size.
   none("swizzled [64, 128] element 1 bytes 128");
-  // Pieces of four rows: a swizzle repeats every eight.
+  // Pieces of four rows, but the swizzle repeats every eight.
   none("swizzled [8, 64] element 2 bytes 128 ctas 2", 2);
   none("swizzled [24, 64] element 2 bytes 128 ctas 2", 2);
-  // No three equal pieces.
+  // 64 rows do not split into three equal pieces.
   none("swizzled [64, 64] element 2 bytes 128 ctas 2", 3);
 }
 
-/// Where a product looks for an element of a factor: rows of as many bytes as the swizzle has, along what is
-/// contiguous; panels of such rows one behind the other.
+/// Where a product looks for an element of an operand: contiguous rows of the swizzle's width, in panels that follow
+/// one another.
 int64_t factorAddress(const FactorMemory &form, unsigned depthDim, const Index &element, int64_t bytes) {
   unsigned fastest = form.depthFastest ? depthDim : 1 - depthDim, slow = 1 - fastest;
   int64_t columns = form.swizzle / bytes, panel = element[fastest] / columns, column = element[fastest] % columns;

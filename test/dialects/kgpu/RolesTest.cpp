@@ -1,5 +1,5 @@
-// Which warps run a role. The machine begins products, and hands registers over, by four warps whose first one's number
-// is a multiple of four.
+// Which warps run a role. On the hardware, wgmma and setmaxnreg work on four warps, the first of whose numbers is a
+// multiple of four.
 #include "dialects/kgpu/KgpuOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/MLIRContext.h"
@@ -11,7 +11,7 @@ using namespace mlir;
 
 namespace {
 
-/// First warp of each role, and the number of all at the end.
+/// The first warp of each role, followed by the total number of warps.
 std::vector<int32_t> warpsOf(std::string roles) {
   MLIRContext context;
   context.loadDialect<KgpuDialect, func::FuncDialect>();

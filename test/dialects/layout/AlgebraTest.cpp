@@ -1,4 +1,4 @@
-// Laws of the algebra on random layouts, and that what falls outside the class is answered, not asserted.
+// Laws of the algebra on random layouts; results outside the class are reported, not asserted.
 #include "dialects/layout/Algebra.h"
 #include "Random.h"
 #include "gtest/gtest.h"
@@ -9,7 +9,7 @@ using namespace llvm;
 
 namespace {
 
-/// A random map between random digits; often not surjective.
+/// A random map between random digits, often not surjective.
 Map randomMap(Rng &rng, const Map::Radices &domain, const Map::Radices &codomain) {
   SmallVector<uint64_t, 24> images;
   uint64_t bits = 0, odd = 0;
@@ -71,7 +71,7 @@ TEST(Algebra, RightInverse) {
       continue;
     }
     ++refused;
-    // Nothing only where something is not reached: count what is.
+    // An empty result is correct only if some value is not reached: count the values that are.
     std::set<std::vector<int64_t>> reached;
     SmallVector<int64_t, 24> values(f.domain.size(), 0);
     int64_t total = 1;
@@ -127,7 +127,7 @@ TEST(Algebra, LayoutsCompose) {
     Layout registers = randomLayout(rng, {elements(shape)}, form);
     std::optional<Layout> composed = compose(memory, registers);
     if (!composed)
-      continue; // the row's odd part is not where the offsets have theirs
+      continue; // the odd part of the rows is at a different digit than that of the offsets
     ++done;
     forEachPoint(registers, [&](const Point &point) {
       ASSERT_EQ(composed->at(point), memory.at(Coord::Offset, registers.at(point)[0]));
@@ -152,7 +152,7 @@ TEST(Algebra, ProductAndDivision) {
     RandomForm form;
     form.warpBits = 0;
     Layout inner = randomLayout(rng, shape, form);
-    // The repetition has no lanes of its own.
+    // The repetition adds no lanes.
     std::array<Digits, kNumCoords> digits;
     for (unsigned d = 0; d < shape.size(); ++d)
       for (int64_t step = 1; step < outerShape[d]; step *= 2) {

@@ -1,4 +1,4 @@
-// Conversions, performed element by element on random and on real pairs of layouts.
+// Conversions, executed element by element on random and on realistic pairs of layouts.
 #include "dialects/layout/Conversion.h"
 #include "Random.h"
 #include "gtest/gtest.h"
@@ -31,7 +31,7 @@ int64_t choose(const Layout &layout, const Thread &thread, const Select &select)
 
 Point pointOf(int64_t reg, const Thread &thread) { return {reg, thread[0], thread[1], thread[2], thread[3], 0}; }
 
-/// Runs the plan on a tile whose elements are their own numbers and compares what every register then holds.
+/// Runs the plan on a tile whose elements are their own indices and checks what every register holds afterwards.
 void expectConverts(const Layout &from, const Layout &to, const Conversion &plan) {
   auto held = [&](const Layout &layout, int64_t reg, const Thread &thread) {
     return linear(layout.shape(), layout.at(pointOf(reg, thread)));
@@ -108,13 +108,13 @@ TEST(Conversion, NothingAndRegisters) {
   Layout rows = blocked({32, 64}, {1, 0}, 4, {});
   EXPECT_EQ(planConversion(rows, rows).kind, ConversionKind::None);
   EXPECT_EQ(planConversion(rows, rows).cost, 0);
-  // The same threads hold the same elements in other registers.
+  // The same threads hold the same elements in different registers.
   Layout a = *Layout::parse("digits [128] reg (1) (2) lane (4) (8) (16) (32) (64)");
   Layout b = *Layout::parse("digits [128] reg (2) (1) lane (4) (8) (16) (32) (64)");
   Conversion plan = planConversion(a, b);
   EXPECT_EQ(plan.kind, ConversionKind::Registers);
   EXPECT_EQ(plan.registers, (SmallVector<int64_t, 8>{0, 2, 1, 3}));
-  // What all have, each has.
+  // What every thread holds stays where it is.
   Layout all = replicated({32, 64}, {});
   plan = planConversion(all, replicated({32, 64}, {}));
   EXPECT_EQ(plan.kind, ConversionKind::None);
@@ -137,12 +137,12 @@ TEST(Conversion, PermutedLanesAreOneShuffleARegister) {
   Conversion plan = planConversion(a, b);
   ASSERT_EQ(plan.kind, ConversionKind::Shuffle);
   EXPECT_EQ(plan.steps.size(), 2u);
-  EXPECT_EQ(plan.cost, 4); // no register is selected
+  EXPECT_EQ(plan.cost, 4); // no register needs a select
   expectConverts(a, b, plan);
 }
 
 TEST(Conversion, WarpsPickFromWhatAllHave) {
-  // Rows of a reduction, known to every thread, spread over warps: each picks, nothing moves.
+  // Rows of a reduction, known to every thread, are spread over warps: each warp picks its own, nothing moves.
   Layout all = replicated({128}, {});
   Layout spread = blocked({128}, {0}, 1, {});
   Conversion plan = planConversion(all, spread);
@@ -165,7 +165,7 @@ TEST(Conversion, WarpsThatRepeatATileTakeTheirPart) {
   Layout pairs = blocked({64}, {0}, 2, {2, 1, 1}), single = blocked({64}, {0}, 1, {2, 1, 1});
   std::optional<Conversion> plan = planShuffles(pairs, single);
   ASSERT_TRUE(plan);
-  // Both registers of the lane that has the element, and a choice.
+  // Shuffles both registers of the lane that has the element, and selects one.
   EXPECT_EQ(plan->steps.size(), 2u);
   EXPECT_EQ(plan->cost, 2 * 2 + 1);
   expectConverts(pairs, single, *plan);
@@ -187,7 +187,7 @@ TEST(Conversion, OddPartsStayInRegisters) {
   Layout rows = blocked({4, 896}, {1, 0}, 4, {});
   Layout wide = blocked({4, 896}, {1, 0}, 2, {});
   std::optional<Conversion> plan = planShuffles(rows, wide);
-  ASSERT_FALSE(plan); // runs of two on 32 lanes put rows on other warps
+  ASSERT_FALSE(plan); // runs of two on 32 lanes move rows to other warps
   Layout a = *Layout::parse("digits [224] reg (1) 7*(32) lane (2) (4) (8) (16) (0)");
   Layout b = *Layout::parse("digits [224] reg 7*(32) (16) lane (1) (2) (4) (8) (0)");
   plan = planShuffles(a, b);
@@ -196,7 +196,7 @@ TEST(Conversion, OddPartsStayInRegisters) {
 }
 
 TEST(Conversion, AccumulatorToOperandOfTheNextDotStaysInTheThread) {
-  // P = S of attention: the accumulator of one wgmma is operand A of the next, once narrowed.
+  // P = S of attention: the accumulator of one wgmma, narrowed, is operand A of the next.
   std::optional<Layout> s = wgmmaAccumulator({64, 128}, 1), p = wgmmaOperandA({64, 128}, 16, 1);
   ASSERT_TRUE(s && p);
   Conversion plan = planConversion(*s, *p);

@@ -78,7 +78,7 @@ TEST(Fragments, MmaM16N8K32Bytes) {
 }
 
 TEST(Fragments, WarpsAndAtomsOfABiggerTile) {
-  // 64 x 64 on 2 x 2 warps: each has 32 x 32, atoms along columns first.
+  // 64 x 64 on 2 x 2 warps: each has 32 x 32, with atoms ordered along columns first.
   Layout c = *mmaAccumulator({64, 64}, 2, 2), a = *mmaOperand({64, 32}, 0, 16, 2, 2);
   EXPECT_EQ(at(c, 4 * 3, 0), (Index{0, 24}));
   EXPECT_EQ(at(c, 4 * 4, 0), (Index{16, 0}));
@@ -114,19 +114,19 @@ TEST(Fragments, WarpsOverBatches) {
 //===-- ldmatrix and stmatrix ------------------------------------------------------------------------------------===//
 
 TEST(Fragments, Ldmatrix) {
-  // Each 8x8 matrix of 16-bit elements: row lane / 4, columns 2 * (lane % 4) and the next.
+  // Each 8x8 matrix of 16-bit elements: lane l holds row l / 4, columns 2 * (l % 4) and the next.
   Layout matrix = *Layout::parse("digits [8, 8] reg (0, 1) lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)");
   for (int64_t lane = 0; lane < 32; ++lane)
     for (int64_t i = 0; i < 2; ++i)
       EXPECT_EQ(at(matrix, i, lane), (Index{lane / 4, lane % 4 * 2 + i}));
-  // Dividing by it answers whether a fragment is made of such matrices, and in which order a .x4 takes them.
+  // Dividing by it tells whether a fragment consists of such matrices, and in which order a .x4 takes them.
   std::optional<Layout> matrices = divide(*mmaOperand({16, 16}, 0, 16, 1, 1), matrix);
   ASSERT_TRUE(matrices);
   EXPECT_EQ(matrices->print(), "digits [2, 2] reg (1, 0) (0, 1)");
   matrices = divide(*mmaAccumulator({64, 64}, 2, 2), matrix);
   ASSERT_TRUE(matrices);
   EXPECT_EQ(matrices->registers(), 16);
-  // B is loaded with .trans: its transpose is made of them.
+  // B is loaded with .trans: its transpose consists of such matrices.
   EXPECT_FALSE(divide(*mmaOperand({16, 8}, 1, 16, 1, 1), matrix));
   EXPECT_TRUE(divide(mmaOperand({16, 8}, 1, 16, 1, 1)->transpose({1, 0}), matrix));
   EXPECT_FALSE(divide(*mmaOperand({16, 32}, 0, 8, 1, 1), matrix));
@@ -154,7 +154,8 @@ TEST(Fragments, WgmmaAccumulator) {
   EXPECT_FALSE(wgmmaAccumulator({64, 24}, 4));
 }
 
-/// Of 64 rows no group has its own: runs of columns, as long as the side has powers of two, go to the groups by turns.
+/// With only 64 rows, no group has rows of its own: runs of columns, as long as the side's power-of-two part allows,
+/// are dealt to the groups in turn.
 TEST(Fragments, WgmmaAccumulatorByColumns) {
   for (auto [n, groups, run] : {std::tuple<int64_t, int64_t, int64_t>{64, 2, 32}, {96, 2, 16}, {64, 4, 16}}) {
     Layout d = *wgmmaAccumulator({64, n}, groups), one = *wgmmaAccumulator({64, n / groups}, 1);
@@ -188,7 +189,7 @@ TEST(Fragments, ConsumerGroups) {
   Layout three = *wgmmaAccumulator({192, 64}, 3), two = *wgmmaAccumulator({256, 64}, 2);
   for (int64_t group = 0; group < 3; ++group)
     EXPECT_EQ(at(three, 0, 0, 1, group), (Index{64 * group + 16, 0}));
-  // Two groups of 128 rows: the second piece of 64 is in registers.
+  // Two groups of 128 rows: the second piece of 64 rows is in further registers.
   EXPECT_EQ(at(two, 0, 0, 0, 1), (Index{128, 0}));
   EXPECT_EQ(at(two, 32, 0, 0, 0), (Index{64, 0}));
   Layout six = *wgmmaAccumulator({384, 64}, 6);
@@ -213,7 +214,7 @@ TEST(Fragments, Swizzles) {
     for (int64_t element : {1, 2, 4}) {
       int64_t columns = bytes / element, rows = 32;
       Layout memory = *swizzled({rows, columns}, {1, 0}, element, bytes);
-      // 16-byte chunks: bits 4.. of the address are flipped by bits 7.., as many as a row has chunk bits.
+      // 16-byte chunks: address bits 4.. are XORed with bits 7.., as many bits as a row has chunk bits.
       int64_t mask = bytes / 16 - 1;
       for (int64_t row = 0; row < rows; ++row)
         for (int64_t column = 0; column < columns; ++column) {
@@ -225,7 +226,7 @@ TEST(Fragments, Swizzles) {
 }
 
 TEST(Fragments, SwizzledPanels) {
-  // 192 columns of two bytes: three panels of 64, each all rows deep.
+  // 192 columns of two bytes: three panels of 64 columns, each as deep as the number of rows.
   Layout memory = *swizzled({128, 192}, {1, 0}, 2, 128);
   for (int64_t row : {0, 1, 7, 8, 127})
     for (int64_t column : {0, 8, 63, 64, 191}) {

@@ -1,4 +1,4 @@
-// Properties of every layout: surjective, one owner, linear; tiles made from tiles; runs; text.
+// Properties of every layout: surjective, one owner, linear; tiles derived from tiles; runs; text.
 #include "Random.h"
 #include "dialects/layout/Builder.h"
 #include "gtest/gtest.h"
@@ -186,7 +186,7 @@ TEST(Layout, RefusesWhatIsOutsideTheForm) {
             "expected order, vector, bits, element, bytes, warps, groups, ctas or split, got 'lanes'");
   EXPECT_EQ(refusal("wgmma_acc [96, 64]"), "expected a shape that wgmma_acc fits, got [96, 64]");
   EXPECT_EQ(refusal("mma_acc [8, 64]"), "expected a shape that mma_acc fits, got [8, 64]");
-  // Two pieces of 96 rows would be two places for the odd digit.
+  // Two pieces of 96 rows would need the odd digit in two places.
   EXPECT_EQ(refusal("row_major [192, 64] ctas 2 split 0"), "expected a shape that row_major fits, got [192, 64]");
   EXPECT_EQ(refusal("swizzled [66, 64] element 2 bytes 128 ctas 4 split 0").substr(0, 14), "expected sides");
   EXPECT_EQ(refusal("wgmma_acc [64, 64] groups 1 ctas 2 split 0"),
@@ -197,7 +197,7 @@ TEST(Layout, RefusesWhatIsOutsideTheForm) {
 
 //===-- Clusters -------------------------------------------------------------------------------------------------===//
 
-/// A piece as memory or registers, without ctas.
+/// A random piece of a tile, in memory or registers, without a CTA digit.
 Layout randomPiece(Rng &rng) {
   if (pick(rng, 0, 1))
     return randomMemory(rng, randomShape(rng, 8));
@@ -214,7 +214,7 @@ TEST(Layout, PiecesOfAClusterLieSideBySide) {
     int64_t ctas = int64_t(1) << pick(rng, 1, 3);
     unsigned dim = pick(rng, 0, piece.rank() - 1);
     std::optional<Layout> layout = inCluster(piece, ctas, dim);
-    // Only bits lie above a side that is a power of two.
+    // Another digit fits above a side only if the side is a power of two.
     if (splitSide(piece.shape()[dim])->odd != 1) {
       EXPECT_FALSE(layout) << piece.print();
       ++refused;
@@ -264,7 +264,7 @@ TEST(Layout, EveryCtaOfAClusterMayHaveTheWhole) {
 }
 
 TEST(Layout, PiecesThatClustersHoldOtherwiseAreNone) {
-  // Rows in turn, one half in each pair, and pieces along two dimensions.
+  // Interleaved rows, a half duplicated in each pair, and pieces along two dimensions.
   for (const char *text :
        {"digits [4, 2] cta (1, 0) offset (0, 1) (2, 0)", "digits [4, 2] cta (2, 0) (0, 0) offset (0, 1) (1, 0)",
         "digits [4, 4] cta (0, 2) (2, 0) offset (0, 1) (1, 0)"}) {
@@ -277,7 +277,7 @@ TEST(Layout, PiecesThatClustersHoldOtherwiseAreNone) {
 
 //===-- Tiles made from tiles ------------------------------------------------------------------------------------===//
 
-/// Each thread of `part` holds what it holds of `whole` after `map`, and no register twice.
+/// Each thread of `part` holds the image under `map` of what it holds of `whole`, without duplicate registers.
 void expectHoldsImage(const Layout &whole, const Layout &part, const std::function<Index(Index)> &map) {
   for (Coord coord : {Coord::Lane, Coord::Warp, Coord::Group, Coord::Cta})
     ASSERT_EQ(whole.size(coord), part.size(coord)) << whole.print();
@@ -343,7 +343,7 @@ TEST(Layout, GrowTransposeJoinSplit) {
     ASSERT_TRUE(joined.split());
     EXPECT_EQ(*joined.split(), layout);
   }
-  // A half in lanes, or mixed into another digit, is no register's.
+  // If the halves are in lanes, or mixed into another digit, no register has them apart.
   EXPECT_FALSE(Layout::parse("digits [32, 2] reg (16, 0) lane (0, 1) (1, 0) (2, 0) (4, 0) (8, 0)")->split());
   EXPECT_FALSE(Layout::parse("digits [32, 2] reg (1, 1) lane (1, 0) (2, 0) (4, 0) (8, 0) (16, 0)")->split());
   EXPECT_FALSE(Layout::parse("replicated [4]")->split());
@@ -354,7 +354,7 @@ TEST(Layout, Reshape) {
   int done = 0, refused = 0;
   for (int i = 0; i < 2000; ++i) {
     Layout layout = randomLayout(rng, randomShape(rng, 7), randomForm(rng));
-    // A random cut of the row-major elements into other sides.
+    // Splits the row-major elements into other sides at random.
     SmallVector<int64_t, 3> shape{elements(layout.shape())};
     for (int cuts = pick(rng, 1, 2); cuts--;) {
       int64_t side = shape.front(), factor = 1;
@@ -407,7 +407,7 @@ TEST(Layout, Runs) {
     };
     int64_t run = layout.contiguity(dim);
     EXPECT_TRUE(isRun(run)) << layout.print() << " dim " << dim;
-    // Twice as many is no run, unless it would end in an odd part.
+    // Twice the length is no longer a run, unless it would end in an odd part.
     if (layout.shape()[dim] % (2 * run) == 0 && layout.registers() % (2 * run) == 0)
       EXPECT_FALSE(isRun(2 * run)) << layout.print() << " dim " << dim;
   }
@@ -441,7 +441,7 @@ TEST(Layout, RowsOf896) {
   EXPECT_EQ(sums.ownerMask(Coord::Lane), 31u);
   EXPECT_EQ(sums.ownerMask(Coord::Warp), 0u);
   EXPECT_EQ(rows.slice(0).ownerMask(Coord::Warp), 3u);
-  // One row on four warps of runs of eight: lanes and warps left over repeat.
+  // One row on four warps in runs of eight: the remaining lanes and warps hold duplicates.
   Layout row = blocked({896}, {0}, 8, {});
   EXPECT_EQ(row.ownerMask(Coord::Lane), 16u);
   EXPECT_EQ(row.ownerMask(Coord::Warp), 3u);
@@ -452,7 +452,7 @@ TEST(Layout, AccumulatorOf176ColumnsAndThreeGroups) {
   ASSERT_TRUE(layout);
   EXPECT_EQ(layout->size(Coord::Group), 3);
   EXPECT_EQ(layout->registers(), 88);
-  // Register 4j + i of m64n176 is column 8j + …, as the instruction has it.
+  // Register 4j + i of m64n176 is column 8j + …, as in the instruction.
   for (int64_t r = 0; r < 88; ++r)
     EXPECT_EQ(layout->at(Coord::Reg, r), (Index{r % 4 / 2 * 8, r / 4 * 8 + r % 2}));
   EXPECT_EQ(layout->at(Coord::Group, 2), (Index{128, 0}));
@@ -476,11 +476,11 @@ TEST(Layout, ReshapeOf128x192) {
     ASSERT_EQ(panels->at(point), (Index{element[0], element[1] / 64, element[1] % 64}));
   });
   EXPECT_EQ(panels->slice(1).registers(), layout.registers() / 3);
-  // Groups of 32 columns: a scale for each costs nothing to hold beside them.
+  // Groups of 32 columns: holding a scale for each needs no extra data movement.
   std::optional<Layout> groups = layout.reshape({128, 6, 32});
   ASSERT_TRUE(groups);
   EXPECT_EQ(groups->collapse(2).grow(2, 32).shape()[2], 32);
-  // The odd part would stand inside a side, or be cut.
+  // The odd part would end up inside a side, or be cut.
   EXPECT_FALSE(layout.reshape({192, 128}));
   EXPECT_FALSE(layout.reshape({24576}));
   EXPECT_FALSE(layout.reshape({64, 384}));
@@ -488,12 +488,12 @@ TEST(Layout, ReshapeOf128x192) {
 }
 
 TEST(Layout, NibblesAndScalesStayInTheirThread) {
-  // Bytes of two nibbles, unpacked by join and reshape: each thread has twice as many neighbours.
+  // Bytes of two nibbles, unpacked by join and reshape: each thread has twice as many contiguous elements.
   Layout bytes = blocked({64, 64}, {1, 0}, 8, {});
   std::optional<Layout> nibbles = bytes.join().reshape({64, 128});
   ASSERT_TRUE(nibbles);
   EXPECT_EQ(nibbles->contiguity(1), 16);
-  // A scale for each 32 of them, spread by expand, broadcast and reshape, is where its nibbles are.
+  // A scale for each 32 nibbles, spread by expand, broadcast and reshape, is in the same threads as its nibbles.
   std::optional<Layout> grouped = nibbles->reshape({64, 4, 32});
   ASSERT_TRUE(grouped);
   Layout scales = grouped->slice(2);

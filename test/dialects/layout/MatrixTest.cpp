@@ -10,9 +10,9 @@ using namespace llvm;
 
 namespace {
 
-/// Loads a tile whose element at each memory place is the place's number, lane by lane as the instruction says: lane
-/// 8 m + r gives the address of row r of matrix m; thread t gets, of each matrix, the four bytes at row t / 4, bytes
-/// 4 (t % 4) and following; transposed, the halves at rows 2 (t % 4) and 2 (t % 4) + 1, column t / 4.
+/// Loads a tile whose elements are the numbers of their memory locations, lane by lane as the instruction does: lane 8
+/// m + r gives the address of row r of matrix m; thread t gets, of each matrix, the four bytes at row t / 4, bytes 4 (t
+/// % 4) and following; transposed, the halves at rows 2 (t % 4) and 2 (t % 4) + 1, column t / 4.
 void checkLoads(const Layout &registers, const Layout &memory, int64_t bytes, bool transposed) {
   std::optional<MatrixRows> matrix = matrixRows(registers, bytes, transposed);
   ASSERT_TRUE(matrix) << registers.print();
@@ -44,7 +44,7 @@ void checkLoads(const Layout &registers, const Layout &memory, int64_t bytes, bo
                 << registers.print() << " in " << memory.print() << " lane " << lane << " matrix " << m;
           }
     }
-  // Every register comes from one word.
+  // Every register comes from exactly one word.
   int64_t total = 0;
   for (const auto &word : matrix->words)
     total += int64_t(word.size());
@@ -89,11 +89,11 @@ TEST(Matrix, OneMatrixAtATime) {
 
 TEST(Matrix, NoneForOtherLayouts) {
   Threads threads{4, 1, 1};
-  // Lanes that repeat elements, elements of 8 bytes, transposed bytes.
+  // Unsupported: lanes that repeat elements, 8-byte elements, transposed bytes.
   EXPECT_FALSE(matrixRows(replicated({16, 16}, threads), 2, false));
   EXPECT_FALSE(matrixRows(*mmaAccumulator({64, 64}, 2, 2), 8, false));
   EXPECT_FALSE(matrixRows(*mmaOperand({64, 64}, 0, 8, 2, 2), 1, true));
-  // Memory that has the rows' elements apart.
+  // Memory in which the elements of a row are not adjacent.
   std::optional<MatrixRows> matrix = matrixRows(*mmaAccumulator({64, 64}, 2, 2), 2, false);
   ASSERT_TRUE(matrix);
   EXPECT_FALSE(keepsRows(*matrix, rowMajor({64, 64}, {0, 1}), 2));
@@ -101,7 +101,7 @@ TEST(Matrix, NoneForOtherLayouts) {
 }
 
 TEST(Matrix, ChosenMemoryServesBoth) {
-  // Rows of a load on one side, fragments on the other: no bank twice, 16 bytes wide on both sides.
+  // Rows of a load on one side, fragments on the other: no bank conflicts, and 16-byte accesses on both sides.
   for (bool transposed : {false, true})
     for (unsigned side : {0u, 1u}) {
       std::array<int64_t, 2> shape = side == 0 ? std::array<int64_t, 2>{32, 64} : std::array<int64_t, 2>{64, 32};

@@ -59,7 +59,7 @@ TEST(Memory, AddressesAcrossCtas) {
 TEST(Memory, EveryCtaFindsInItsOwnMemoryWhatItKeepsThere) {
   Threads cluster{4, 1, 2};
   Layout half = blocked({8, 64}, {1, 0}, 1, cluster, 0), all = replicated({8, 64}, cluster);
-  // Each cta keeps the whole tile.
+  // Each CTA keeps the whole tile.
   Layout whole =
       *Layout::parse("digits [8, 64] offset (0, 1) (0, 2) (0, 4) (0, 8) (0, 16) (0, 32) (1, 0) (2, 0) (4, 0) "
                      "cta (0, 0)");
@@ -71,7 +71,7 @@ TEST(Memory, EveryCtaFindsInItsOwnMemoryWhatItKeepsThere) {
       ASSERT_EQ(whole.at(Coord::Offset, address->offsetAt(*registers, point)), registers->at(point));
     });
   }
-  // Each keeps half of it: what is known to all is then read where it is.
+  // Each keeps half of it: then a value replicated in all CTAs is read where it is stored.
   Layout halves = *Layout::parse("digits [8, 64] offset (0, 1) (0, 2) (0, 4) (0, 8) (0, 16) (0, 32) (1, 0) (2, 0) "
                                  "cta (4, 0)");
   EXPECT_TRUE(memoryAddress(half, halves)->local);
@@ -81,7 +81,7 @@ TEST(Memory, EveryCtaFindsInItsOwnMemoryWhatItKeepsThere) {
   EXPECT_EQ(address->ctaAt(all, Point{7 * 64, 0, 0, 0, 0, 0}), 1);
 }
 
-/// Whether aligned runs of `run` offsets are held by the same registers of every thread.
+/// Whether aligned runs of `run` offsets are held by the same registers in every thread.
 bool runsOf(const Layout &registers, const MemoryAddress &address, int64_t run) {
   std::map<int64_t, std::set<int64_t>> expected;
   bool all = true, first = true;
@@ -134,31 +134,31 @@ TEST(Memory, PassesOverBanks) {
   Layout memory = rowMajor({32, 32}, {1, 0});
   EXPECT_EQ(bankUse(rows, memory, 4).conflicts(), 0);
   EXPECT_EQ(bankUse(rows, memory, 4).instructions, 32);
-  // Each lane has a row, and reads it by 16 bytes: the eight lanes of a phase want the same four banks.
+  // Each lane reads its own row 16 bytes at a time: the eight lanes of a phase need the same four banks.
   EXPECT_EQ(bankUse(columns, memory, 4).vector, 4);
   EXPECT_EQ(bankUse(columns, memory, 4).wavefronts, 8 * 4 * 8);
   EXPECT_EQ(bankUse(columns, memory, 4).minimum, 8 * 4);
-  // Rows of 64 bytes: two are a row of banks.
+  // With 64-byte rows, two rows cover all banks once.
   EXPECT_EQ(bankUse(columns, memory, 2).wavefronts, 4 * 4 * 4);
-  // One element a lane, of a column: all in one bank, or two rows to a word's place.
+  // Each lane reads one element of a column: all are in one bank, or two rows share a word.
   Layout column = *Layout::parse("digits [32, 32] lane (1, 0) (2, 0) (4, 0) (8, 0) (16, 0) "
                                  "warp (0, 1) (0, 2) (0, 4) (0, 8) (0, 16)");
   EXPECT_EQ(bankUse(column, memory, 4).wavefronts, 32);
   EXPECT_EQ(bankUse(column, memory, 2).wavefronts, 16);
   EXPECT_EQ(bankUse(column, memory, 8).wavefronts, 2 * 16);
-  // Sixteen bytes a lane: eight lanes are a pass.
+  // Sixteen bytes per lane: eight lanes form a pass.
   Layout wide = blocked({32, 32}, {1, 0}, 4, {1, 1, 1});
   EXPECT_EQ(bankUse(wide, memory, 4).vector, 4);
   EXPECT_EQ(bankUse(wide, memory, 4).wavefronts, 8 * 4);
   EXPECT_EQ(bankUse(wide, memory, 4).conflicts(), 0);
-  // Rows of ldmatrix: conflicts without a swizzle, none with it.
+  // Rows read by ldmatrix: conflicts without a swizzle, none with it.
   Layout matrixRows = *Layout::parse("digits [64, 64] reg (0, 1) (0, 2) (0, 4) (0, 8) (0, 16) (0, 32) (32, 0) lane (1, "
                                      "0) (2, 0) (4, 0) (8, 0) (16, 0)");
   EXPECT_EQ(bankUse(matrixRows, rowMajor({64, 64}, {1, 0}), 2).conflicts(), 7 * 4 * 16);
   EXPECT_EQ(bankUse(matrixRows, *swizzled({64, 64}, {1, 0}, 2, 128), 2).conflicts(), 0);
 }
 
-/// Wavefronts of a warp, counted over all registers without any short cut.
+/// Wavefronts of a warp, counted over all registers without any shortcut.
 int64_t countWavefronts(const Layout &registers, const Layout &memory, int64_t elementBytes) {
   std::optional<MemoryAddress> address = memoryAddress(registers, memory);
   int64_t vector = memoryVector(registers, memory, elementBytes), total = 0;
@@ -199,7 +199,7 @@ TEST(Memory, ChosenLayoutsOnRandomPairs) {
     BankUse written = bankUse(store, memory, bytes), read = bankUse(load, memory, bytes);
     ASSERT_EQ(written.wavefronts, countWavefronts(store, memory, bytes)) << store.print() << " in " << memory.print();
     ASSERT_EQ(read.wavefronts, countWavefronts(load, memory, bytes)) << load.print() << " in " << memory.print();
-    // Never worse than plain rows.
+    // Never worse than plain row-major.
     SmallVector<int32_t, 3> order;
     for (unsigned d = shape.size(); d-- > 0;)
       order.push_back(d);
@@ -225,11 +225,12 @@ TEST(Memory, ChosenLayoutsOfRealPairs) {
   for (int64_t bytes : {1, 2, 4, 8})
     conflictFree(blocked({64, 64}, {1, 0}, 1, {}), blocked({64, 64}, {0, 1}, 1, {}), bytes, 1);
   conflictFree(blocked({128, 64}, {1, 0}, 4, {}), blocked({128, 64}, {0, 1}, 4, {}), 4, 1);
-  // Accumulators to rows for a wide store, and rows to operands: runs of what both hold, be it of two rows.
+  // From accumulators to rows for a wide store, and from rows to operands: runs that both sides hold, even across two
+  // rows.
   conflictFree(*wgmmaAccumulator({64, 128}, 1), blocked({64, 128}, {1, 0}, 8, {}), 2, 4);
   conflictFree(blocked({64, 64}, {1, 0}, 8, {}), *mmaOperand({64, 64}, 0, 16, 2, 2), 2, 4);
   conflictFree(*mmaAccumulator({64, 192}, 2, 2), blocked({64, 192}, {1, 0}, 4, {}), 4, 4);
-  // What needs no swizzle gets none.
+  // No swizzle where none is needed.
   Layout plain = conflictFree(blocked({64, 64}, {1, 0}, 4, {}), blocked({64, 64}, {1, 0}, 4, {8, 1, 1}), 4, 4);
   EXPECT_EQ(plain, rowMajor({64, 64}, {1, 0}));
 }

@@ -1,4 +1,4 @@
-// Random layouts: a random basis of the tile's bits, spread over the coordinates, with repeats and odd digits put in.
+// Random layouts: a random basis of the tile's bits, spread over the coordinates, with repeats and odd digits inserted.
 #include "Random.h"
 #include "dialects/layout/Bits.h"
 #include <algorithm>
@@ -9,7 +9,7 @@ using namespace llvm;
 namespace kiln::layout {
 
 int64_t pick(Rng &rng, int64_t low, int64_t high) {
-  return low + int64_t(rng() % uint64_t(high - low + 1)); // the same on every standard library
+  return low + int64_t(rng() % uint64_t(high - low + 1)); // gives the same sequence on every standard library
 }
 
 SmallVector<int64_t, 3> randomShape(Rng &rng, unsigned maxBits) {
@@ -79,7 +79,7 @@ Layout randomLayout(Rng &rng, ArrayRef<int64_t> shape, const RandomForm &form) {
   unsigned threads = 5 + form.warpBits + form.groupBits + form.ctaBits;
   size_t count = std::max<size_t>(threads, steps.size() + pick(rng, 0, form.repeats));
   while (steps.size() < count) {
-    // A repeat is nothing, or a sum of steps.
+    // A repeat is zero, or a XOR of two earlier steps.
     uint64_t step = 0;
     if (!steps.empty() && form.mix && pick(rng, 0, 1))
       step = steps[pick(rng, 0, steps.size() - 1)] ^ steps[pick(rng, 0, steps.size() - 1)];
@@ -117,7 +117,7 @@ Layout shuffledInWarp(Rng &rng, const Layout &layout) {
     for (const Digit &digit : layout.digits(coord))
       if (digit.radix == 2 && reached.insert(bits.pack(digit.basis)))
         steps.push_back(bits.pack(digit.basis));
-  // Now and then a warp's bit moves too, by what the warp has.
+  // Now and then a warp's bit is also XORed with another of the steps.
   if (!steps.empty() && pick(rng, 0, 3) == 0)
     for (Digit &digit : digits[unsigned(Coord::Warp)])
       digit.basis = bits.unpack(bits.pack(digit.basis) ^ steps[pick(rng, 0, steps.size() - 1)]);

@@ -1,5 +1,5 @@
-// Whatever happens while an entry is written or read: nobody is given a wrong one, nothing that was there is lost, and
-// the next writer succeeds. KILN_CACHE_FAULTS says how many faults (2,000 if it is not set).
+// Whatever happens while an entry is written or read: no reader gets a wrong entry, no existing entry is lost, and the
+// next writer succeeds. KILN_CACHE_FAULTS sets the number of faults (2,000 if unset).
 #include "Faults.h"
 #include "Folder.h"
 #include <csignal>
@@ -13,14 +13,14 @@ using namespace kiln::cache;
 using namespace kiln::cache::test;
 namespace fs = std::filesystem;
 
-/// This kind's share of the faults that are asked for.
+/// This kind's share of the requested faults.
 static unsigned faults(double share) {
   const char *text = std::getenv("KILN_CACHE_FAULTS");
   unsigned all = text ? std::strtoul(text, nullptr, 10) : 2000;
   return std::max(1u, unsigned(all * share));
 }
 
-/// Runs `work` in a process of its own; whether it ended by itself.
+/// Runs `work` in a child process; returns whether it ended by itself.
 template <typename Work> static bool runsToItsEnd(Work work) {
   pid_t child = ::fork();
   if (child == 0) {
@@ -32,7 +32,7 @@ template <typename Work> static bool runsToItsEnd(Work work) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/// What a first publish into a fresh store asks of the file system, and one with a bound that is reached.
+/// The number of file system operations of `work` in a store that already has an entry.
 static int64_t stepsOf(const std::function<void(Store &)> &work, uint64_t bound) {
   TestFolder folder;
   FaultyFiles files;
@@ -46,7 +46,7 @@ static int64_t stepsOf(const std::function<void(Store &)> &work, uint64_t bound)
 TEST(Faults, aWriterIsKilledAtEveryStep) {
   TestFolder folder;
   unsigned wanted = faults(0.3), done = 0, number = 1;
-  constexpr uint64_t bound = 64 << 10; // reached every few entries: eviction is killed too
+  constexpr uint64_t bound = 64 << 10; // reached every few entries, so that eviction is interrupted too
   int64_t steps = stepsOf([](Store &store) { publish(store, 1); }, 0) * 2;
   for (int64_t at = 0; done < wanted; at = (at + 1) % steps, ++done, ++number) {
     FaultyFiles files;
@@ -60,7 +60,7 @@ TEST(Faults, aWriterIsKilledAtEveryStep) {
     ASSERT_EQ(found.doubt, "") << "step " << at << ": what is there is whole";
     ASSERT_TRUE(!found.entry || isRight(*found.entry, number)) << "step " << at;
     ASSERT_TRUE(found.entry || !ended);
-    publish(*store, number); // nobody waits for the dead
+    publish(*store, number); // nobody waits for the dead process
     expectThere(*store, number);
     if (number > 1 && number % 4 != 1)
       expectThere(*store, number - 1);
@@ -117,7 +117,7 @@ TEST(Faults, everyErrorAtEveryStepOfARead) {
     ASSERT_TRUE(!found.entry || isRight(*found.entry, 1)) << "step " << at;
     bool passing = files.code == EMFILE || files.code == ESTALE;
     if (!found.entry && passing)
-      expectThere(*store, 1); // it was not the entry's fault: it stays
+      expectThere(*store, 1); // the entry was not at fault: it stays
     publish(*store, 1);
     expectThere(*store, 1);
     if (HasFatalFailure())
@@ -125,7 +125,7 @@ TEST(Faults, everyErrorAtEveryStepOfARead) {
   }
 }
 
-/// Damages one file of an entry in a way that follows from `random`; what was done, in words.
+/// Damages one file of an entry as `random` decides; returns a description of the damage.
 static std::string damage(const fs::path &entry, std::mt19937 &random) {
   std::vector<fs::path> paths;
   for (auto &file : fs::directory_iterator(entry))
@@ -221,7 +221,7 @@ TEST(Faults, aFolderThatVanishesAtEveryStep) {
   }
 }
 
-/// As `processes` processes at once, each with a number.
+/// Runs `work` in `processes` processes at once, each with its number.
 static void together(unsigned processes, const std::function<bool(unsigned)> &work) {
   int gate[2];
   ASSERT_EQ(::pipe(gate), 0);
@@ -231,7 +231,7 @@ static void together(unsigned processes, const std::function<bool(unsigned)> &wo
     if (child == 0) {
       ::close(gate[1]);
       char c;
-      (void)!::read(gate[0], &c, 1); // until all are there
+      (void)!::read(gate[0], &c, 1); // until all have started
       ::_exit(work(i) ? 0 : 1);
     }
     children.push_back(child);
@@ -291,7 +291,7 @@ TEST(Faults, aFullDisk) {
   TestFolder folder;
   std::string place = (folder.path / "small").string();
   fs::create_directory(place);
-  // Of 64 KiB; where mounting is not allowed, a file system that says so does (everyErrorAtEveryStepOfAWrite).
+  // A file system of 64 KiB. Where mounting is not allowed, everyErrorAtEveryStepOfAWrite simulates a full one.
   if (::mount("none", place.c_str(), "tmpfs", 0, "size=64k,mode=700") != 0)
     GTEST_SKIP() << "cannot mount a tmpfs here: " << std::strerror(errno);
   {
@@ -335,7 +335,7 @@ TEST(Faults, anEntryIsReplacedAtEveryStepOfARead) {
     Found found = store->load(keyOf(1));
     EXPECT_EQ(found.doubt, "") << "step " << at;
     EXPECT_TRUE(!found.entry || isRight(*found.entry, 1)) << "step " << at;
-    expectThere(*other, 1); // the new one is not set aside for the old one
+    expectThere(*other, 1); // the new entry is not quarantined for the old one's fault
     EXPECT_EQ(countIn(fs::path(folder.root()) / "quarantine"), 0u) << "step " << at;
   }
 }

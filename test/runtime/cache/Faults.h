@@ -1,4 +1,5 @@
-// A file system in which a step can be made to fail: to end the process, to report an error, to write half, to be slow.
+// A file system in which a step can be made to fail: by killing the process, returning an error, writing only half, or
+// being slow.
 #pragma once
 #include "runtime/cache/FileSystem.h"
 #include <cerrno>
@@ -8,23 +9,23 @@
 
 namespace kiln::cache::test {
 
-/// Counts steps; at step `at` does what `fault` says, from there on or once.
+/// Counts steps; at step `at` does what `fault` says, once or from there on.
 class FaultyFiles : public FileSystem {
 public:
   enum class Fault {
     None,
     Kill,       ///< before the step
-    KillHalf,   ///< of a write: half of it, then the end
-    Error,      ///< the step, and all that write after it, give `code`
-    ErrorOnce,  ///< the step alone does
-    ShortWrites ///< every write writes one byte of what it is given, or half
+    KillHalf,   ///< half of a write, then kill
+    Error,      ///< the step and all later writing steps return `code`
+    ErrorOnce,  ///< only this step does
+    ShortWrites ///< every write writes only one byte of its data, or half
   };
   Fault fault = Fault::None;
   int64_t at = -1;
   int code = ENOSPC;
   int64_t steps = 0;
   int64_t clock = 0; ///< added to the time
-  /// Called before the step, such as to remove the folder under it.
+  /// Called before the step, for example to remove the folder under it.
   std::function<void()> meddle;
 
 private:
@@ -80,11 +81,11 @@ public:
     return guard([&] { return FileSystem::truncate(file, bytes); }, true);
   }
   int sync(int file) override {
-    return guard([] { return 0; }, true); // no test pulls the plug
+    return guard([] { return 0; }, true); // no test cuts the power
   }
   int close(int file) override {
     int result = guard([&] { return 0; }, true);
-    int closed = FileSystem::close(file); // in any case: descriptors are what a test must not run out of
+    int closed = FileSystem::close(file); // always close: a test must not run out of descriptors
     return result < 0 ? result : closed;
   }
   int describe(int file, FileFacts &facts) override {

@@ -1,4 +1,4 @@
-// A folder of a test's own, entries to put there, and what must hold of a store whatever was done to it.
+// A temporary folder for a test, entries to publish there, and checks that must hold for a store after anything.
 #pragma once
 #include "runtime/cache/Store.h"
 #include <cstdlib>
@@ -13,7 +13,7 @@ namespace kiln::cache::test {
 class TestFolder {
 public:
   TestFolder() {
-    // In memory where that is possible: a busy disk makes minutes of seconds.
+    // In memory if possible: on a busy disk, seconds turn into minutes.
     std::filesystem::path place = ::access("/dev/shm", W_OK) == 0 ? "/dev/shm" : std::filesystem::temp_directory_path();
     std::string pattern = (place / "kiln-cache-XXXXXX").string();
     path = ::mkdtemp(pattern.data());
@@ -26,7 +26,7 @@ public:
   std::string root() const { return (path / "cache").string(); }
 };
 
-/// Without waiting for the disk, as no test pulls the plug.
+/// Without waiting for the disk, as no test cuts the power.
 struct QuickFiles : FileSystem {
   int sync(int) override { return 0; }
 };
@@ -41,7 +41,7 @@ inline std::unique_ptr<Store> openStore(const std::string &root, FileSystem *fil
   return store.ok() ? std::move(*store) : nullptr;
 }
 
-/// What entry `number` is made of: bytes that follow from the number, so that a wrong entry is seen.
+/// The files of entry `number`: bytes derived from the number, so that a wrong entry is noticed.
 inline Manifest makeManifest(unsigned number) {
   Manifest manifest;
   manifest.kind = "artifact";

@@ -1,4 +1,4 @@
-// The store as it is used: what is published is found, what is not as it was written is not given.
+// The store in use: what was published is found, and what differs from what was written is not returned.
 #include "Faults.h"
 #include "Folder.h"
 #include "llvm/ADT/STLExtras.h"
@@ -61,7 +61,7 @@ TEST(Store, theRootIsThisUsersAlone) {
   EXPECT_NE(refusal(link).find("got a link"), std::string::npos);
   EXPECT_NE(refusal(link.string() + "/").find("got a link"), std::string::npos);
 
-  // Readable by others: made private. Writable by others, with something in it: not trusted.
+  // Readable by others: made private. Writable by others and not empty: rejected.
   fs::path open = folder.path / "open", shared = folder.path / "shared";
   fs::create_directory(open);
   ::chmod(open.c_str(), 0775);
@@ -77,7 +77,7 @@ TEST(Store, theRootIsThisUsersAlone) {
 }
 
 namespace {
-/// A process of somebody else.
+/// A process of another user.
 struct OtherUser : FileSystem {
   uid_t user() override { return FileSystem::user() + 1; }
 };
@@ -169,7 +169,7 @@ TEST(Store, whatIsSetAsideIsWrittenAnew) {
   publish(*store, 1);
   publish(*store, 2);
   store->setAside(keyOf(1));
-  store->setAside(keyOf(3)); // there is none
+  store->setAside(keyOf(3)); // does not exist
   store->setAside("../../etc");
   Found found = store->load(keyOf(1));
   EXPECT_FALSE(found.entry);
@@ -210,7 +210,7 @@ TEST(Store, aReadOnlyStoreIsReadAndNeverChanged) {
   (*store)->setAside(keyOf(1));
   expectThere(**store, 1);
 
-  // What others may write to is not what the package shipped.
+  // What others can write to is not trusted as shipped.
   fs::path object = folderOf(folder.root(), keyOf(1)) / "object";
   for (const fs::path &path : {object, object.parent_path(), object.parent_path().parent_path()}) {
     fs::permissions(path, fs::perms::others_write, fs::perm_options::add);
@@ -227,7 +227,7 @@ TEST(Store, theLeastRecentlyUsedGo) {
   auto store = openStore(folder.root(), &files);
   for (unsigned number = 0; number < 10; ++number) {
     publish(*store, number);
-    // Marks of the file system's own clock, ten hours apart in the end.
+    // Timestamps of the file system's own clock, which end up ten hours apart.
     fs::path manifest = folderOf(folder.root(), keyOf(number)) / Manifest::kFileName.str();
     fs::last_write_time(manifest, fs::file_time_type::clock::now() - std::chrono::hours(20 - number));
   }
@@ -255,7 +255,7 @@ TEST(Store, whatIsPublishedStaysWithinTheBound) {
     expectThere(*store, number);
     EXPECT_LE(store->collect(UINT64_MAX).bytes, bound + (32 << 10)) << number;
   }
-  fs::remove(fs::path(folder.root()) / "ledger"); // counted anew
+  fs::remove(fs::path(folder.root()) / "ledger"); // counted again
   publish(*store, 60);
   EXPECT_LE(store->collect(UINT64_MAX).bytes, bound + (32 << 10));
 }
@@ -272,7 +272,7 @@ TEST(Store, aClockThatJumpsLosesNothing) {
   files.clock = 0;
   for (unsigned number = 0; number < 40; ++number)
     expectThere(*store, number);
-  // Marks in the future do not keep an entry for ever: they age from when they are seen.
+  // Timestamps in the future do not keep an entry forever: it ages from when they are first seen.
   files.clock = 400 * 24 * kHour;
   for (unsigned number = 0; number < 40; ++number)
     expectThere(*store, number);
@@ -288,10 +288,10 @@ TEST(Store, whatDeadWritersLeftIsRemovedAndWhatTheLivingWriteIsNot) {
   auto store = openStore(folder.root(), &files);
   publish(*store, 0);
   fs::path tmp = fs::path(folder.root()) / "tmp";
-  // The dead one.
+  // The dead writer.
   fs::create_directories(tmp / "dead");
   std::ofstream(tmp / "dead" / "object") << "half";
-  // The living one holds its lock, in a process of its own.
+  // The living writer holds its lock, in another process.
   int ready[2], done[2];
   ASSERT_EQ(::pipe(ready) | ::pipe(done), 0);
   fs::create_directories(tmp / "living");
@@ -342,7 +342,7 @@ TEST(Store, aFolderThatVanishedIsMadeAgain) {
   publish(*store, 1);
   expectThere(*store, 1);
   fs::remove_all(folder.root());
-  openStore(folder.root()); // by another process
+  openStore(folder.root()); // as another process would
   publish(*store, 2);
   expectThere(*openStore(folder.root()), 2);
 }
@@ -362,7 +362,7 @@ TEST(Store, aChildForkedWhileOthersReadReadsToo) {
   for (int turn = 0; turn < 100 && !failed; ++turn) {
     pid_t child = ::fork();
     if (child == 0) {
-      ::alarm(10); // what waits for a lock that nobody has is ended
+      ::alarm(10); // kills a child that waits for a lock nobody holds
       ::_exit(store->load(keyOf(1)).entry ? 0 : 1);
     }
     ASSERT_EQ(::waitpid(child, &failed, 0), child);
@@ -389,7 +389,7 @@ TEST(Store, theNearestIsTheOneWithMostFieldsInCommon) {
   ASSERT_TRUE(nearest);
   EXPECT_EQ(nearest->fields[2].value, "4");
   EXPECT_FALSE(store->nearest("index", "other", make("1", "8", "4").fields));
-  // The list of names stays short, and still knows the last ones.
+  // The list of names stays short, and still has the latest ones.
   for (unsigned number = 0; number < 300; ++number)
     ASSERT_TRUE(store->publish(make("1", std::to_string(number), "x"), {}).ok());
   nearest = store->nearest("index", "kernel", make("1", "299", "y").fields);
@@ -428,7 +428,7 @@ TEST(Manifest, aKeyThatTheFieldsDoNotMakeIsRefused) {
   size_t at = text.find(keyOf(5));
   ASSERT_NE(at, std::string::npos);
   text.replace(at, 64, other);
-  // With its digest made right: whoever writes a manifest by hand.
+  // With a correct digest, as if the manifest were written by hand.
   size_t begin = text.find('\n') + 1;
   text = "{\"sha256\":\"" + artifact::digest(text.substr(begin)) + "\",\n" + text.substr(begin);
   ErrorOr<Manifest> manifest = Manifest::parse(text);
@@ -437,7 +437,7 @@ TEST(Manifest, aKeyThatTheFieldsDoNotMakeIsRefused) {
 }
 
 namespace {
-/// Says of files that they are another's.
+/// Reports files as owned by another user.
 struct ForeignFiles : QuickFiles {
   FileFacts::Kind foreign = FileFacts::Kind::Other;
   int describe(int file, FileFacts &facts) override {
@@ -489,7 +489,7 @@ TEST(Store, theListOfNamesMayShrinkWhileItIsRead) {
 }
 
 namespace {
-/// Writes down what is done, by name.
+/// Records operations by name.
 struct Recorder : QuickFiles {
   std::vector<std::string> events;
   std::map<int, std::string> open;
