@@ -6,53 +6,53 @@
     python test/unmodified_triton.py flaggems   DIR/FlagGems                tests/test_reduction_ops.py
     python test/unmodified_triton.py triton     DIR/triton                  python/test/unit/language/test_core.py
 
-Nothing is fetched: check out https://github.com/triton-lang/triton (release 3.6), linkedin/Liger-Kernel,
-fla-org/flash-linear-attention and FlagOpen/FlagGems, and run this with a Python that has torch, pytest and what the
-library asks for (transformers, einops, pandas, tabulate, PyYAML, …) and finds Kiln: PYTHONPATH=build/python. No Triton
-is needed, and none that is there is used. What follows the directory goes to pytest.
+Nothing is downloaded: check out https://github.com/triton-lang/triton (release 3.6), linkedin/Liger-Kernel,
+fla-org/flash-linear-attention and FlagOpen/FlagGems, and run this with a Python that has torch, pytest and the
+library's requirements (transformers, einops, pandas, tabulate, PyYAML, …) and can import Kiln: PYTHONPATH=build/python.
+Triton need not be installed, and is not used if it is. Arguments after the directory are passed to pytest.
 
-Kernels and tests are not changed. On a machine without a GPU the *host* code of the libraries is told that its device
-is the CPU (HOST_CODE and pretend_cpu_device below); tests that name "cuda" themselves need a GPU. A failure is shown
-when it happens, and a summary at the end. Triton's own unit tests take `--device`, which is cpu here where there is no
-GPU; their helpers (triton._internal_testing) come from the checkout.
+Kernels and tests are not changed. On a machine without a GPU the *host* code of the libraries is made to use the CPU
+as its device (HOST_CODE and pretend_cpu_device below); tests that name "cuda" themselves need a GPU. Failures are shown
+as they happen, with a summary at the end. Triton's own unit tests take `--device`, which is cpu if there is no GPU;
+their helpers (triton._internal_testing) come from the checkout.
 
-Failures that are the tests' own, each looked into:
-- Liger's cross entropy at 32,000 columns: against float64, 894 elements of torch's reference lie outside the test's
-  tolerance and none of the kernel's. Its bf16 GEGLU passes.
-- Liger's GRPO gives NaN: a load of its own reaches past the end of an array; KILN_CHECK=bounds names it.
+Results of earlier runs; each failure was looked into:
+- Liger's cross entropy at 32,000 columns: compared with float64, 894 elements of torch's reference are outside the
+  test's tolerance and none of the kernel's. Its bf16 GEGLU passes.
+- Liger's GRPO gives NaN: one of its own loads reads past the end of an array; KILN_CHECK=bounds names it.
 - flash-linear-attention's deltaformer in f16: no NaN in its tests, nor in 18 cases whose buffers were filled with NaN.
-- Files of the libraries one after the other on two busy cores, one or two cases of each test, 12 to 25 s for a case and
-  45 to 60 s for a file; 166 files of 208 were begun, the rest want several GPUs, other compilers or data sets, or are
-  models. flash-linear-attention: 226 passed, 47 too slow, 32 cut off with their file, 13 failed. FlagGems: 203, 4, 7,
-  10; Liger: 239, 13, 11, 26. Mended: tl.core.get_int_dtype in a kernel (3), a typed address as an argument (3),
-  TRITON_CACHE_MANAGER (1), and in this harness caplog (2) and torch.cpu.manual_seed (2). The others are host code: a
-  driver is asked for (7), CUDA tensors (9), other versions of transformers (19), variables for GPUs only (1), a
-  package that the environment lacks (1).
-- Liger's test that a second backward through a gradient written in place is refused by its own words gets torch's:
-  Kiln counts the writes of kernels, so that autograd notices first.
+- Files of the libraries run one after another on two busy cores, one or two cases of each test, with 12 to 25 s for a
+  case and 45 to 60 s for a file. 166 files of 208 were begun; the rest need several GPUs, other compilers or data sets,
+  or are models. flash-linear-attention: 226 passed, 47 too slow, 32 cut off with their file, 13 failed. FlagGems: 203,
+  4, 7, 10; Liger: 239, 13, 11, 26. Fixed since: tl.core.get_int_dtype in a kernel (3), a typed address as an argument
+  (3), TRITON_CACHE_MANAGER (1), and in this harness caplog (2) and torch.cpu.manual_seed (2). The other failures are in
+  host code: it asks for a driver (7), CUDA tensors (9), other versions of transformers (19), variables that exist only
+  for GPUs (1), a package that the environment lacks (1).
+- Liger tests that a second backward through a gradient written in place fails with Liger's own message; the message
+  is torch's, as Kiln counts the writes of kernels and autograd notices first.
 - FlagGems' addcdiv in f16 and bf16 at 16x7x57x32x29: torch.randn draws zeros on the CPU (some 200 places of 5,924,352
-  have 0 / 0 in bf16), where reference and kernel are both NaN and the test takes NaN as unequal; with NaN equal it
-  passes. Its where_self_out asks for a GPU, and what it starts with spawn looks for a driver.
-- Of 1,860 specialisations that these tests made on the CPU, 1,857 compiled for sm_90a too, and 3 were out of shared
-  memory (mended).
-- Of 1,495 specialisations of 285 kernels that they ask for on the CPU (tuners: three configurations; gathered without
+  have 0 / 0 in bf16), where reference and kernel are both NaN and the test treats NaNs as unequal; it passes if they
+  count as equal. Its where_self_out asks for a GPU, and processes that it spawns look for a driver.
+- Of 1,860 specialisations that these tests made on the CPU, 1,857 also compiled for sm_90a, and 3 ran out of shared
+  memory (fixed since).
+- Of 1,495 specialisations of 285 kernels that they ask for on the CPU (tuners: three configurations; collected without
   running them, so without tests whose reference takes long) 659 were compiled, each kernel at least once, for sm_80
-  (623), sm_89 (447), sm_90a (447), sm_100a (447) and sm_120a (457), to machine code: 2,421 compiles, of which 9 ended
-  in a fault of the compiler, by two causes, both mended; 338 spill; none was out of shared memory.
-- flash-linear-attention once more on the CPU, two cases of each test, 80 to 95 s for a case, at the lowest priority of
-  a busy machine: 17 files of the other two thirds were begun. All 14 of test_parallax.py passed; of the rest 30 passed,
-  18 were skipped, 6 took too long, 3 files were not imported within 120 s. None failed.
-- On the emulator of PTX with plans for sm_90a, small cases of 29 tests of its ops, 25 s for a case: 17 passed, 12 took
-  too long, no numbers were wrong. parallax_decode_kernel, one of the mended, passed there for sm_80.
+  (623), sm_89 (447), sm_90a (447), sm_100a (447) and sm_120a (457), to machine code: 2,421 compiles, of which 9 failed
+  with an internal compiler error, by two causes, both fixed since; 338 spill; none ran out of shared memory.
+- flash-linear-attention once more on the CPU, two cases of each test, 80 to 95 s for a case, at the lowest priority on
+  a busy machine: 17 files of the other two thirds were begun. All 14 tests of test_parallax.py passed; of the rest 30
+  passed, 18 were skipped, 6 took too long, and 3 files took more than 120 s to import. None failed.
+- On the PTX emulator with plans for sm_90a, small cases of 29 tests of its ops, 25 s for a case: 17 passed, 12 took
+  too long, no results were wrong. parallax_decode_kernel, one of those fixed, passed there for sm_80.
 - On an H200, the first and the last case of each test, 15 processes, 20 to 32 s for a test, tuners with two
-  configurations, torch.compile off (TORCHDYNAMO_DISABLE=1: inductor looks into Triton's backends, of which Kiln has
+  configurations, torch.compile off (TORCHDYNAMO_DISABLE=1: inductor inspects Triton's backends, of which Kiln has
   none; 28 tests). Liger: 396 passed, none failed. FlagGems: 690 passed, 11 failed: 4 too slow; 4 assign a constexpr
-  a second time and 1 did not compile, both mended; 2 count processes that write a cache of its own.
-  flash-linear-attention, a third of its files: 129 passed, 12 too slow, 2 ask for a newer Triton, 5 mended, 2 by
-  numbers (gradients that are 0 in exact arithmetic; 0.0054 where 0.005 is allowed, of a model in bf16).
-- Triton's own on a GPU: of 3,125, 2,128 assert text of its IR or of PTX (before numbers are compared in 153 of them,
-  of warp specialisation and of locality of threads; behind right numbers in nearly all others), 891 the wording of
-  errors or of what kernels print; 47 cases expect reductions to be refused that Kiln has.
+  a second time and 1 did not compile, both fixed since; 2 count processes that write a cache of its own.
+  flash-linear-attention, a third of its files: 129 passed, 12 too slow, 2 need a newer Triton, 5 fixed since, 2
+  numerical (gradients that are 0 in exact arithmetic; 0.0054 where 0.005 is allowed, of a model in bf16).
+- Triton's own tests on a GPU: of 3,125, 2,128 assert text of its IR or of PTX (in 153 of them, about warp
+  specialisation and locality of threads, before numbers are compared; in nearly all others after correct numbers), 891
+  the wording of errors or of kernels' prints; 47 cases expect errors for reductions that Kiln supports.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ import tempfile
 import types
 from typing import Any
 
-# Module → what its text says and what is run instead, on a machine without a GPU. Host code alone: which device it is.
+# Module → its text and the replacement, on a machine without a GPU. Only host code that selects the device.
 HOST_CODE = {
     # "if device == 'cpu': device = 'cuda'"
     "fla.utils._device": ("        device = 'cuda'\n", "        device = 'cpu'\n"),
-    # FlagGems has no vendor whose device is the CPU: the plain one, with another device.
+    # FlagGems has no vendor whose device is the CPU: use the generic one with another device.
     "_nvidia": ('device_name="cuda"', 'device_name="cpu"'),
 }
 
@@ -85,7 +85,7 @@ ENVIRONMENT = {
 # Where a checkout has its packages.
 SOURCES = {"liger": "src", "fla": "", "flaggems": "src", "triton": ""}
 
-# Tutorials in the order of their numbers; what each shows at the end when it went well.
+# Tutorials in numerical order, with what each prints at the end on success.
 TUTORIALS = {
     "01-vector-add": "maximum difference between torch and triton",
     "02-fused-softmax": "",
@@ -113,7 +113,7 @@ class Patched(importlib.machinery.SourceFileLoader):
 
 
 class PatchingFinder(importlib.machinery.PathFinder):
-    """Finds the modules of HOST_CODE where the usual finder does."""
+    """Finds the modules of HOST_CODE wherever the usual finder does."""
 
     @classmethod
     def find_spec(cls, fullname: str, path: Any = None, target: Any = None) -> Any:
@@ -126,7 +126,7 @@ class PatchingFinder(importlib.machinery.PathFinder):
 
 
 class ShowAtOnce:
-    """Of pytest: shows a failure when it happens, and counts."""
+    """A pytest plugin that shows failures as they happen, and counts."""
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.failed:
@@ -150,7 +150,7 @@ class Philox:
 
 
 def pretend_cpu_device() -> None:
-    """What host code asks of `torch.cuda`, answered by `torch.cpu`, which lacks it: one device, whose number is 0."""
+    """Makes `torch.cpu` provide what host code asks of `torch.cuda`: one device with number 0."""
     import contextlib
 
     import torch
@@ -174,7 +174,7 @@ def pretend_cpu_device() -> None:
 
 
 def load_testing_helpers(root: str) -> None:
-    """`triton._internal_testing`, which Triton's own tests import: part of Triton's tests, not of what Kiln
+    """Loads `triton._internal_testing`, which Triton's own tests import; it belongs to its tests, not to what Kiln
     replaces."""
     name = "triton._internal_testing"
     path = pathlib.Path(root, "python", "triton", "_internal_testing.py")
@@ -183,7 +183,7 @@ def load_testing_helpers(root: str) -> None:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
-    # Products to compare with, which Triton's tests ask of its own binding of cuBLAS.
+    # Reference products that Triton's tests compute with its own cuBLAS binding.
     compiler, library = types.ModuleType("triton._C"), types.ModuleType("triton._C.libtriton")
     library.nvidia = types.SimpleNamespace(cublas=types.SimpleNamespace(CublasLt=Cublas))  # type: ignore[attr-defined]
     compiler.libtriton = library  # type: ignore[attr-defined]
@@ -191,7 +191,7 @@ def load_testing_helpers(root: str) -> None:
 
 
 def reach_programs() -> None:
-    """Has programs that tests start in another Python see Kiln too: it reads sitecustomize before anything else."""
+    """Makes Kiln visible to programs that tests start in another Python, through sitecustomize."""
     folder = tempfile.TemporaryDirectory()
     atexit.register(folder.cleanup)
     text = "import kiln.as_triton\nkiln.as_triton.install(children=True)\n"
@@ -200,7 +200,7 @@ def reach_programs() -> None:
 
 
 class Cublas:
-    """`triton._C.libtriton.nvidia.cublas.CublasLt`, by torch."""
+    """`triton._C.libtriton.nvidia.cublas.CublasLt`, implemented with torch."""
 
     def __init__(self, workspace: Any):
         pass
@@ -219,7 +219,7 @@ class Cublas:
 
 
 def tests_of(what: str, root: str, words: list[str]) -> int:
-    """pytest in this process, in the checkout."""
+    """Runs pytest in this process, in the checkout."""
     import kiln.as_triton
 
     kiln.as_triton.install(children=True)
@@ -240,12 +240,12 @@ def tests_of(what: str, root: str, words: list[str]) -> int:
     return int(pytest.main([*quiet, *words], plugins=[ShowAtOnce()]))
 
 
-# Tutorials that are tests too: their smallest cases.
+# Tutorials that are also tests: run their smallest cases.
 TESTED = {"06-fused-attention": "64-128-2-1]"}
 
 
 def tutorial(path: str, benchmarks: bool) -> int:
-    """One tutorial, as `kiln run --as-triton` runs it; its benchmarks take hours on a CPU and are left out."""
+    """Runs one tutorial as `kiln run --as-triton` does, without its benchmarks, which take hours on a CPU."""
     import runpy
 
     import kiln.as_triton

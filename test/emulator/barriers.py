@@ -23,7 +23,7 @@ LARGEST_BYTES = (1 << 20) - 1
 
 @dataclass
 class NamedBarrier:
-    """Which warps have arrived this time, and whether they wait. `count`: expected threads; 0: all threads."""
+    """The warps that have arrived in this round, and whether they wait. `count`: expected threads; 0: all threads."""
 
     count: int = 0
     times: int = 0
@@ -210,7 +210,7 @@ class Mbarrier:
         self.store(machine)
 
     def word(self) -> int:
-        """The contents of its 64 bits, so that a stray store is noticed."""
+        """Contents of its 64 bits that reveal a stray store."""
         return 0xB << 60 | (self.count & 0xFFFFF) << 40 | (self.missing & 0xFFFFF) << 20 | (self.phase & 0xFFFFF)
 
     def store(self, machine: Any) -> None:

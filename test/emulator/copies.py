@@ -135,7 +135,7 @@ def _map_at(machine: Any, address: int) -> TensorMap:
 
 
 def _maps(machine: Any, operand: Address, dims: int, lanes: Any) -> list[tuple[TensorMap, tuple[int, ...]]]:
-    """The map and the coordinates of each lane."""
+    """The tensor map and the coordinates of each lane."""
     addresses = map_addresses(machine, operand, lanes)
     places = [machine.read("s32", row, lanes) for row in operand.coordinates]
     found = []

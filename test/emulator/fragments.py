@@ -81,7 +81,7 @@ def read_right(machine: Any, rows: tuple[int, ...], kind: str, lanes: Any) -> np
 
 
 def _register_bytes(machine: Any, rows: tuple[int, ...], kind: str, lanes: Any) -> np.ndarray:
-    """[register, lane, byte]"""
+    """Bytes of an operand's registers, as [register, lane, byte]."""
     word = "b64" if kind == "f64" else "b32"
     values = machine.views[word][np.array(rows)[:, None], machine.all_lanes(lanes)]
     return values[..., None].view(np.uint8)
@@ -153,7 +153,7 @@ BITS_OF_SUM = {"f16": 16, "f32": 32, "s32": 32, "f64": 64}
 
 
 def _matrix_rows(machine: Any, ins: Instruction, address: Any, count: int, lanes: Any) -> tuple[Any, np.ndarray]:
-    """The block and its 16 bytes of each row of `count` matrices of eight rows: the lanes' addresses, in order."""
+    """The block and 16 bytes for each row of `count` matrices of eight rows: the lanes' addresses, in order."""
     check_together(machine, None, lanes)
     addresses = addresses_of(machine, address, lanes, True)[: 8 * count]
     owners, offsets = machine.shared.place(addresses, np.full(len(addresses), machine.warp.block))

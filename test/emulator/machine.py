@@ -31,7 +31,7 @@ from .ordering import Clocks, Order
 from .ptx import SPECIAL, Address, Fault, Instruction, Unsupported, parse
 
 LANES = 32
-# Most instructions of all warps of one program: more is taken for an endless loop.
+# Largest number of instructions of all warps of one program; more counts as an endless loop.
 LARGEST_RUN = 4_000_000
 # A warp's turn, in instructions: a warp that spins on memory lets others run.
 TURN = 20_000
@@ -44,7 +44,7 @@ SHORT_TURN = 400
 # These name lanes of a warp: a lane that arrives early waits for the others.
 TOGETHER = {"bar", "barrier", "shfl", "redux", "vote", "match", "activemask", "elect", "wgmma", "setmaxnreg", "mma",
             "ldmatrix", "stmatrix", "movmatrix"}  # fmt: skip
-# With these, bytes of shared memory are marked with who fills and who reads them.
+# Kernels with these instructions record who writes and reads each byte of shared memory.
 ASYNCHRONOUS = {"cp", "wgmma"}
 # Instructions whose first operand is not written.
 WITHOUT_RESULT = {"st", "red", "bar", "barrier", "wgmma", "cp", "prefetch", "bra", "stmatrix", "fence"}
@@ -355,7 +355,8 @@ class Machine:
         return here
 
     def _next_lanes(self, warp: Warp) -> Any:
-        """The lanes that are furthest back, whose place becomes the warp's: they meet the others where paths join."""
+        """The lanes that are furthest back, whose position becomes the warp's: they meet the others where paths
+        join."""
         first = warp.index * LANES
         alive = warp.numbers()
         counters, held = warp.counters, warp.held

@@ -91,7 +91,7 @@ class Emulator:
 
     @contextlib.contextmanager
     def meanwhile(self, turn: int, number: int) -> Iterator[None]:
-        """Another program writes a number of 32 bits where the first argument points, before that turn of a warp."""
+        """Another program writes a 32-bit number where the first argument points, before that turn of a warp."""
         self.change = turn, number
         try:
             yield
@@ -110,8 +110,8 @@ class Emulator:
     @contextlib.contextmanager
     def few_blocks(self, most: int, skips: bool = False) -> Iterator[None]:
         """At most `most` blocks (clusters) are launched, as on a GPU that holds no more, for kernels whose blocks loop
-        over programs; the test driver has 132 processors, and otherwise each program has a block. `skips`: warps go
-        past phases of an mbarrier that others wait for, so that two waits of one parity are no overrun."""
+        over programs; the test driver has 132 processors, and otherwise each program has a block. `skips`: warps may
+        skip phases of an mbarrier that others wait for, so that two waits of the same parity are no overrun."""
         self.most, self.skips = most, skips
         try:
             yield

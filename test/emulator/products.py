@@ -111,7 +111,7 @@ class Descriptor:
     def along_depth(self, first: int, count: int) -> np.ndarray:
         """Where the two 16-byte chunks along K begin, for rows from `first` on: [row, which].
 
-        Eight rows are stacked, a swizzled row or 16 bytes apart, and the next eight are a stride further. Without a
+        Eight rows are stacked, a swizzled row or 16 bytes apart; the next eight begin one stride further. Without a
         swizzle the second chunk is one leading offset away; in a swizzled row it is the next.
         """
         row, which = np.ogrid[first : first + count, :2]
@@ -124,8 +124,9 @@ class Descriptor:
     def across(self, first: int, count: int, depth: int) -> np.ndarray:
         """The same for an operand that is contiguous along M or N: [eight of M or N, K].
 
-        Eight of K are stacked. With a swizzle, the next eight of K are a stride further, and what follows a row along M
-        or N is a leading offset further; without, a row is one group of eight, and it is the other way around.
+        Eight rows of K are stacked. With a swizzle, the next eight of K begin one stride further, and the continuation
+        of a row along M or N one leading offset further; without a swizzle a row is one group of eight, and the two
+        offsets are exchanged.
         """
         eight, k = np.ogrid[first : first + count, :depth]
         if not self.span:
@@ -148,7 +149,7 @@ def _addresses(word: int, transposed: bool, first: int, count: int, depth: int) 
 def _factor(
     machine: Any, ins: Instruction, word: int, kind: str, transposed: bool, first: int, count: int
 ) -> np.ndarray:
-    """Rows (for the right operand: columns) from `first` on by K, of an operand that a descriptor describes."""
+    """Rows (for the right operand: columns) from `first` on by K, of an operand given by a descriptor."""
     depth = DEPTH * 8 // BITS[kind]
     warp, block = machine.warp, machine.shared.blocks[machine.warp.block]
     chunks = machine.shared.chunks(warp.block, _addresses(word, transposed, first, count, depth))
@@ -209,8 +210,8 @@ FRACTION = 13
 
 
 def narrow_sum(a: np.ndarray, b: np.ndarray, acc: np.ndarray) -> np.ndarray:
-    """acc + a @ b.T as a Hopper sums 8-bit floats in f32: all addends of an instruction are truncated toward zero, 13
-    bits below the leading one of the largest, and then added."""
+    """acc + a @ b.T as Hopper sums 8-bit floats in f32: all addends of an instruction are truncated toward zero, 13
+    bits below the leading bit of the largest, and then added."""
     addends = np.concatenate([a[:, None, :] * b[None, :, :], acc[:, :, None]], axis=2)
     largest = np.abs(addends).max(axis=2, keepdims=True)
     finite = np.isfinite(largest)

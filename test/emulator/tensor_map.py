@@ -1,4 +1,4 @@
-"""A tensor map, as the fake driver encodes it: 128 bytes of its own making."""
+"""A tensor map in the fake driver's own 128-byte format."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .ptx import Fault
 
 MAGIC = 0x314D544B
 # FakeTensorMap in FakeCuda.cpp: magic; rank, element, its bytes, swizzle, promotion, fill; base; sizes and strides in
-# bytes, the innermost first (its stride is not said); box.
+# bytes, innermost first (the innermost stride is implicit); box.
 FORM = struct.Struct("<I6B6xQ5Q4Q5H")
 # CUtensorMapDataType: bytes and, for nan, the type.
 ELEMENTS = {0: (1, None), 1: (2, None), 2: (4, None), 3: (4, None), 4: (8, None), 5: (8, None), 6: (2, np.float16),
@@ -26,7 +26,7 @@ SWIZZLES = {0: 0, 1: 32, 2: 64, 3: 128}
 
 @dataclass(frozen=True)
 class TensorMap:
-    """Sides, strides in bytes and box: the innermost first. `swizzle`: bytes of a swizzled row."""
+    """Sides, strides in bytes and box, innermost first. `swizzle`: bytes of a swizzled row."""
 
     base: int
     element: int
@@ -106,5 +106,5 @@ def decode(data: bytes) -> TensorMap:
 
 
 def swizzled(addresses: np.ndarray, span: int) -> np.ndarray:
-    """Address bits 4 to 6 (of 64 bytes: 4 and 5; of 32: 4) are added to bits 7 to 9, without carries."""
+    """XORs address bits 7 to 9 into bits 4 to 6 (64-byte swizzle: two bits, 4 and 5; 32-byte: bit 4)."""
     return addresses ^ (addresses >> 7 & (span // 16 - 1 if span else 0)) << 4

@@ -1,4 +1,4 @@
-"""Barriers of all kinds: who waits for whom, what each releases to the other, and every misuse by name."""
+"""Barriers of all kinds: who waits for whom, what each releases to the other, and every misuse, reported by name."""
 
 import numpy as np
 import pytest
@@ -162,7 +162,7 @@ def test_misuse_of_mbarriers(body, said, order):
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_waiter_that_is_left_behind(order):
-    """It saw phase 0 end, then two more passed before it asked again."""
+    """It saw phase 0 end, then two more phases passed before it asked again."""
     body = INIT.format(count=1) + """
     setp.eq.u32 %p3, %r2, 1;
     @%p3 bra SLOW;
@@ -288,7 +288,7 @@ def test_a_barrier_for_all_leaves_out_who_has_gone():
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_groups_let_each_other_go_in_turns(order):
-    """Like two consumer groups: each releases the other and adds to what the other left."""
+    """As with two consumer groups: each releases the other and adds to what the other left."""
     body = """
     and.b32 %r5, %r2, 1;
     mov.u32 %r10, 0;
@@ -424,7 +424,7 @@ def test_registers_pass_from_group_to_group(order):
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_flag_in_memory_is_waited_for(order):
-    """A warp that spins on memory lets the others have their turn."""
+    """A warp that polls memory lets the others run."""
     body = """setp.eq.u32 %p3, %r2, 0;
     @%p3 bra SPIN;
     st.release.gpu.global.b32 [%d40], 5;

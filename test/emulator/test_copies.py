@@ -159,7 +159,7 @@ def test_a_box_goes_out(order):
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("kind", ["add", "min", "max", "and", "or", "xor"])
 def test_a_box_is_combined(kind, order):
-    """With the part inside the array, as unsigned numbers; two reductions of one kind in the same group."""
+    """The part inside the array is combined, as unsigned numbers; two reductions of one kind are in the same group."""
     combine = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
                "xor": np.bitwise_xor}[kind]  # fmt: skip
     array = np.random.default_rng(0).integers(0, 64, (16, 16)).astype(np.uint32) | np.uint32(1 << 31)
@@ -236,12 +236,12 @@ READY: barrier.cluster.arrive.release; barrier.cluster.wait.acquire;
 {copy}
 ISSUED:
 """
-# No block leaves before all have what they wait for.
+# No block exits before all have received what they wait for.
 END = "barrier.cluster.arrive; barrier.cluster.wait;\n"
 
 
 def cluster(copy, expected, array, order):
-    """What each block has in its first 512 bytes."""
+    """The first 512 bytes of each block."""
     out = np.zeros((4, 128), np.uint32)
     text = CLUSTER.format(copy=copy, expected=expected) + AWAIT.format(n=0, at=1024, parity=0)
     text += "mad.wide.u32 %d41, %r5, 512, %d41;\n" + DUMP.format(words=128, to="%d41", threads=32) + END

@@ -1,4 +1,4 @@
-"""Decoding as GPU code: rings of copied keys and values, a warp for each lane, shares that the last program adds up."""
+"""Decoding as GPU code: rings of copied keys and values, a warp for each lane, parts that the last program adds up."""
 
 import dataclasses
 
@@ -89,7 +89,7 @@ def test_queries_in_a_window(rng, close, rows):
 
 
 def test_turns(rng, close):
-    """Steps dealt out in turns."""
+    """Shares that take steps in turns."""
     q, k, v = random(rng, (2, 4, 32), "float16"), *(random(rng, (2, 150, 2, 32), "float16") for _ in range(2))
     plan = DecodePlan(16, 32, 32, 32, 2, lanes=2, splits=3, stages=3, num_warps=2, merged=2)
     plan = dataclasses.replace(plan, in_turns=True)
@@ -99,8 +99,8 @@ def test_turns(rng, close):
 @pytest.mark.parametrize("rows, in_turns", [(16, False), (8, False), (8, True)])
 @pytest.mark.parametrize("bits", [8, 4])
 def test_quantized(rng, launched, emulated, bits, rows, in_turns):
-    """Codes from a ring, widened in registers; recent tokens of four bits beside them. Eight rows are columns of the
-    products."""
+    """Codes come from a ring and are widened in registers, together with recent tokens at four bits. Eight rows are
+    columns of the products."""
     k, v = (random(rng, (2, 150, 1, 32), "float16") for _ in range(2))
     q, lengths = random(rng, (2, 2, 32), "float16"), [150, 33]
     plan = DecodePlan(rows, 64, 32, 32, 2, lanes=2, splits=2, least=64, stages=2, num_warps=2, merged=2, bits=bits)
@@ -117,8 +117,8 @@ def test_quantized(rng, launched, emulated, bits, rows, in_turns):
 
 @pytest.mark.parametrize("bits, side, rows", [(4, 32, 8), (8, 64, 16)])
 def test_quantized_pages(rng, launched, emulated, bits, side, rows):
-    """Pages shorter than a step and as long, looked up as far ahead as they are copied; after a sequence there are
-    none."""
+    """Pages shorter than a step and as long, looked up as far ahead as they are copied; no page comes after a
+    sequence."""
     k, v = (random(rng, (2, 150, 1, 32), "float16") for _ in range(2))
     q, lengths = random(rng, (2, 2, 32), "float16"), [150, 33]
     plan = DecodePlan(rows, 64, 32, 32, 2, lanes=2, splits=2, least=64, stages=2, num_warps=2, merged=2, bits=bits)

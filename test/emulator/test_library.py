@@ -29,7 +29,7 @@ from kiln.kernels import (
 )
 from kiln.kernels.rows import RowPlan
 
-# About 40 of these run: a GPU refuses some for their size. Two that take ten seconds each are left out.
+# About 40 of these run: a GPU rejects some for their size. Two that take ten seconds each are left out.
 PROGRAMS = [number for number in range(47) if number not in (18, 20)]
 
 
@@ -94,7 +94,7 @@ def _halve(x, y, count, BLOCK: kl.constexpr):
 
 @pytest.mark.parametrize("cluster", [2, 8])
 def test_a_loop_until_the_cluster_agrees(rng, close, cluster):
-    """The exchange is in the loop, its remote addresses before it, in all lanes."""
+    """The exchange is inside the loop; its remote addresses are computed before it, in all lanes."""
     x = random(rng, 256, "float32") * np.float32(100)
     halvings = int(np.floor(np.log2(np.abs(x).max()))) + 1
 
@@ -131,8 +131,8 @@ def test_softmax(rng, close, name):
 )
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 def test_softmax_of_parts_without_numbers(rng, close, plan, dtype):
-    """Warps that see only -inf, or only places after the row; levels far apart; rows of -inf, of the lowest number, and
-    with one +inf."""
+    """Warps that see only -inf, or only positions after the row; very different levels; rows of -inf, of the lowest
+    number, and with one +inf."""
     x = np.full((6, 1100), -np.inf, dtype)
     x[0, 700] = -30000
     x[1, :300] = random(rng, 300, dtype)

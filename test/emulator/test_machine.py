@@ -1,4 +1,4 @@
-"""The emulator on PTX written by hand: known values, and mistakes that it must find."""
+"""The emulator on handwritten PTX: known values, and mistakes that it must find."""
 
 import ml_dtypes
 import numpy as np
@@ -43,7 +43,7 @@ LINE = MODULE[: MODULE.index("{body}")].count("\n") + 1
 
 
 def run(body, values=(), *, threads=32, cluster=1, order=1, grid=(1, 1, 1)):
-    """`values`, 8 bytes a thread at %d1, and what the threads wrote at %d2."""
+    """Runs a kernel on `values` (8 bytes per thread, at %d1); returns what the threads wrote at %d2."""
     form = f".explicitcluster .reqnctapercluster {cluster}, 1, 1" if cluster > 1 else ""
     machine = Machine(MODULE.format(threads=threads, cluster=form, body=body), order)
     given, out = np.zeros(threads * cluster, np.uint64), np.zeros(threads * cluster, np.uint64)
@@ -175,7 +175,7 @@ def test_votes_reductions_and_atomics_count_every_lane():
 
 
 def test_lanes_part_and_meet():
-    """A loop that every lane leaves at a different point, then a shuffle that all must reach."""
+    """Every lane leaves the loop in a different iteration; then all must reach a shuffle."""
     body = """
     mov.b32 %r6, 0;
     AGAIN: setp.ge.u32 %p1, %r6, %r1;
@@ -202,7 +202,8 @@ EXCHANGE = """
 
 
 def test_a_missing_barrier_shows():
-    """Four warps exchange words in pairs: with the barrier always right, without it never the same in both orders."""
+    """Four warps exchange words in pairs: with the barrier always correctly, without it never the same in both
+    orders."""
     right = np.arange(128) ^ 64
     orders = [run(EXCHANGE.format(barrier="bar.sync 0;"), threads=128, order=o) for o in (1, -1)]
     assert (orders[0] == right).all() and (orders[1] == right).all()

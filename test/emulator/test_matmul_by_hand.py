@@ -1,4 +1,4 @@
-"""A matrix product for tensor cores, written by hand: right in every order, and each mistake in it is found."""
+"""A handwritten matrix product for tensor cores: correct in every order, and each mistake put into it is found."""
 
 import time
 
@@ -136,7 +136,7 @@ LOAD = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_t
 
 
 def kernel(stages=2):
-    """Its text and how much shared memory it takes: slots, barriers, the result."""
+    """The kernel's text and the size of its shared memory: slots, barriers, the result."""
     barriers = stages * SLOT
     out = barriers + 1024
     body = KERNEL.format(
@@ -282,7 +282,7 @@ def test_mistakes_are_found_in_every_order(name, order):
 
 
 def test_the_line_of_a_mistake_is_named():
-    """The one that reads, and the one that fills."""
+    """The lines of the reading and of the writing instruction."""
     body, shared = changed("@!%p5 bra WAIT_FULL; // full")
     with pytest.raises(Fault, match=r"PTX line \d+: wgmma.mma_async.*is filled by PTX line \d+: cp.async.bulk.tensor"):
         multiply(body, shared)

@@ -40,7 +40,7 @@ def exact(a, b):
 
 # --- products by warps ------------------------------------------------------------------------------------------------
 
-# Where the ISA's figures put element i of a fragment of lane (group g, member t): row and column.
+# Where the ISA's figures put element i of a fragment in lane (group g, member t): row and column.
 WARP_FORMS = {
     ("m16n8k16", "f16", "f32"): (
         lambda i, g, t: (g + 8 * (i // 2 % 2), 2 * t + i % 2 + 8 * (i // 4)),
@@ -127,7 +127,7 @@ def test_tf32_ignores_low_bits(by):
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_matrices_to_registers_and_back(count, transposed):
-    """ldmatrix gives lane 4 g + t the pair 2 t of row g (.trans: of column g); stmatrix takes it from there."""
+    """ldmatrix gives lane 4 g + t the pair 2 t of row g (.trans: of column g); stmatrix is its inverse."""
     given = np.arange(count * 64, dtype=np.uint16).reshape(count, 8, 8)
     words, back = np.zeros((32, count), np.uint32), np.zeros((count, 8, 8), np.uint16)
     trans = ".trans" if transposed else ""
@@ -166,7 +166,7 @@ def test_a_matrix_is_turned_in_registers():
 
 
 def place_of(span, transposed, leading, stride, across, inner):
-    """The byte of an element: `across` along M or N, and `inner` bytes along what is contiguous, or K."""
+    """The byte of an element: `across` along M or N, and `inner` bytes along the contiguous dimension, or K."""
     if not transposed:
         row, byte = across, inner
         if not span:
@@ -182,7 +182,7 @@ def place_of(span, transposed, leading, stride, across, inner):
 
 
 class Image:
-    """An operand (M or N by K) in shared memory, from byte `begin` on, and its descriptors."""
+    """An operand (M or N by K) in shared memory, starting at byte `begin`, and its descriptors."""
 
     def __init__(self, matrix, span, transposed, begin):
         self.span, self.transposed, self.begin = span, transposed, begin
@@ -407,7 +407,7 @@ def test_a_group_goes_together(code, said):
 
 
 def test_a_group_begins_at_a_multiple_of_four():
-    """The other warps of the block do something else."""
+    """Meanwhile the other warps of the block do something else."""
     body = f"""mov.b64 %d1, 0x4000000400010040;
     setp.eq.u32 %p2, %r2, 0;
     @%p2 bra OUT;

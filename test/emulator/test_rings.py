@@ -1,4 +1,4 @@
-"""Kernels in kgpu IR with rings of slots, lowered and run: right in every order of warps and copies."""
+"""Kernels in kgpu IR with rings of slots, lowered and run: correct in every order of warps and copies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INPUTS = pathlib.Path(__file__).parents[1] / "compiler" / "kgpu_to_nvvm" / "Inpu
 
 
 def run(name: str, sides: tuple[int, int, int], tile: tuple[int, int], blocks: int, order: int):
-    """a @ b.T by `name`.kgpu.mlir, in a grid of `blocks` blocks (clusters); what it gives and what it should."""
+    """Runs a @ b.T by `name`.kgpu.mlir with `blocks` blocks (clusters); returns the result and the expected one."""
     text = (INPUTS / f"{name}.kgpu.mlir").read_text()
     ptx = compiler.compile_text(text, "kgpu", {"target": "sm_90a", "to": "ptx"}).output
     metadata = json.loads(ptx.partition("\n")[0].partition("kiln.metadata: ")[2])

@@ -1,8 +1,9 @@
-"""Products of the schedule `simple`: all warps copy ahead (cp.async) and multiply what has come, from the slot by wgmma
-or through ldmatrix by mma.sync, as the target has it: KILN_TARGET=sm_80 runs this file for one that has no other.
+"""Products of the schedule `simple`: all warps copy ahead (cp.async) and multiply each slot once it has arrived, by
+wgmma or through ldmatrix by mma.sync, depending on the target. KILN_TARGET=sm_80 runs this file for a target that has
+only the latter.
 
-As in test_tensor_cores.py factors are small integers, so every sum is exact; order 1 lets copies land as late as they
-may, -1 at once.
+As in test_tensor_cores.py, operands are small integers, so every sum is exact; in order 1 copies land as late as
+possible, in order -1 at once.
 """
 
 import os
@@ -63,7 +64,7 @@ def test_major_orders(rng, in_orders, turned, k):
 
 @pytest.mark.parametrize("sides", [(200, 136, 168), (8, 8, 8), (130, 264, 72), (1, 16, 784), (7, 777, 64)], ids=str)
 def test_edges(rng, in_orders, sides):
-    """Where rows of b are no multiples of 16 bytes there are no copies, and the sum is the same."""
+    """If rows of b are not multiples of 16 bytes there are no async copies, and the sum is the same."""
     multiply(rng, in_orders, (64, 64, 32), sides, used=MULTIPLIES if sides[1] % 8 == 0 else set(), stages=3)
 
 
@@ -103,7 +104,7 @@ def _by_pointers(a, b, c, m, n, k, M: kl.constexpr, N: kl.constexpr, K: kl.const
 
 @pytest.mark.parametrize("sides", [(64, 64, 160), (72, 80, 208), (16, 48, 16), (65, 70, 33)], ids=str)
 def test_pointers(rng, in_orders, sides):
-    """Copies where addresses and the ends of masks are multiples of 16; the last product is loaded directly."""
+    """Async copies if addresses and the ends of masks are multiples of 16; the last product is loaded directly."""
     m, n, k = sides
     a, b = integers(rng, (m, k), "float16"), integers(rng, (k, n), "float16")
 
@@ -205,7 +206,8 @@ def test_the_library(rng, in_orders, about):
 ], ids=str)  # fmt: skip
 @pytest.mark.parametrize("shape", [(2, 24, 72, 80), (1, 72, 104, 48), (1, 33, 65, 47)], ids=str)
 def test_the_plans_of_targets_without_groups(rng, in_orders, monkeypatch, dtype, options, shape):
-    """As the library plans them where warps multiply, for this target: also batches, and strides that no copy has."""
+    """As the library plans them for this target, where single warps multiply: also batches, and strides that copies
+    cannot use."""
     monkeypatch.setattr(gemm.configs, "FROM_SHARED", set())
     gemm.configs.plan.cache_clear()
     batches, m, n, k = shape
@@ -232,7 +234,7 @@ def _one_block_by_pointers(a, b, c, K, M: kl.constexpr, N: kl.constexpr, BLOCK: 
 
 @pytest.mark.skipif(not GROUPS, reason="shared memory of 227 KiB")
 def test_sums_are_exchanged_in_the_bytes_of_a_ring_that_has_ended(launched, rng):
-    """The ring (three slots of 73,728 bytes) and the sums (131,072) do not fit beside each other."""
+    """The ring (three slots of 73,728 bytes) and the sums (131,072) do not fit together."""
     a, b = (rng.integers(-3, 4, shape).astype(np.float32) for shape in ((64, 96), (96, 512)))
 
     def launch():

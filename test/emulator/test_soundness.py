@@ -1,5 +1,5 @@
 """What a launch guarantees whatever goes wrong: a failed assertion ends it with a report, and a wait for another
-program is over when that program has done its part."""
+program ends once that program has done its part."""
 
 import kiln
 import kiln.language as kl
@@ -17,7 +17,7 @@ def _checked_sum(x, y, limit, BLOCK: kl.constexpr):
 
 @pytest.mark.parametrize("cluster", [1, 2, 4])
 def test_a_failed_assertion_ends_the_launch(launched, cluster):
-    """The others wait for what the failed thread should send; later programs run too."""
+    """The other threads wait for what the failed thread should send; later programs run too."""
     x = np.ones(2 * 8192, np.float32)
     x[5000] = 7
 
@@ -44,7 +44,7 @@ def _gather(table, index, y, size, BLOCK: kl.constexpr):
 
 @pytest.mark.parametrize("cluster", [1, 4])
 def test_nothing_is_read_where_an_assertion_said_no(launched, cluster):
-    """The emulator faults at an address outside of every array: a GPU would be lost."""
+    """The emulator faults on an address outside every array, which would cost a GPU its context."""
     table, index = np.arange(1, 5, dtype=np.float32), np.zeros(1024, np.int32)
     index[17] = 1 << 28
 
@@ -74,7 +74,7 @@ def _checked_product(a, b, c, n, refused, limit, M: kl.constexpr, K: kl.constexp
 @pytest.mark.parametrize("cluster", [1, 2])
 @pytest.mark.parametrize("refused, limit, said", [(3, 1e9, "refused"), (-1, 200.0, "too large"), (-1, 1e9, None)])
 def test_an_assertion_in_a_role_ends_the_launch(launched, emulated, cluster, refused, limit, said):
-    """A consumer fails: its producer, and the other CTA, still end."""
+    """A consumer fails: its producer and the other CTA still end."""
     a, b = np.zeros((128 * cluster, 128 * cluster), np.float16), np.eye(128 * cluster, dtype=np.float16)
     n, rows = len(a), 64 * cluster
     a[rows + 5, 70] = 300
@@ -110,7 +110,7 @@ def _waits(flag, x, y, BLOCK: kl.constexpr, MEETS: kl.constexpr):
 @pytest.mark.parametrize("meets", [False, True], ids=["", "meets"])
 @pytest.mark.parametrize("options", [{"num_warps": 1}, {"num_warps": 4}, {"num_warps": 2, "cluster": 2}], ids=str)
 def test_a_wait_for_another_program_ends_for_all_threads_at_once(launched, emulated, options, meets, turn):
-    """It writes the flag when some warps have already read it and others have not."""
+    """The other program writes the flag when some warps have already read it and others have not."""
     x = np.ones(256, np.float32)
 
     def launch():
@@ -134,7 +134,7 @@ def _sums(times, x, y, BLOCK: kl.constexpr):
 
 @pytest.mark.parametrize("turn", [2, 3, 4])
 def test_threads_agree_how_often_a_loop_runs(launched, emulated, turn):
-    """Another program changes the count while warps read it: all of them use the same one of the two."""
+    """Another program changes the count while warps read it: all of them must use the same value."""
     x = np.ones(256, np.float32)
 
     def launch():
@@ -150,7 +150,7 @@ def test_threads_agree_how_often_a_loop_runs(launched, emulated, turn):
 def _looks(flags, x, y, BLOCK: kl.constexpr, N: kl.constexpr, DESCRIBED: kl.constexpr):
     value = kl.load(x + kl.arange(0, BLOCK))
     total = kl.sum(value, axis=0)
-    kl.store(flags + N, 1)  # the array is written, if not here
+    kl.store(flags + N, 1)  # the array is written, even if not here
     if DESCRIBED:
         seen = kl.make_tensor_descriptor(flags, [N], [1], [N]).load([0])
     else:
@@ -167,7 +167,7 @@ def _looks(flags, x, y, BLOCK: kl.constexpr, N: kl.constexpr, DESCRIBED: kl.cons
 @pytest.mark.parametrize("described", [False, True], ids=["pointers", "descriptor"])
 @pytest.mark.parametrize("turn", range(6, 16))
 def test_threads_agree_on_a_tile_that_decides(launched, emulated, turn, described):
-    """Each warp holds all flags, and reduces them by itself: another program writes one while some have read it."""
+    """Each warp holds all flags and reduces them itself: another program writes a flag when only some have read it."""
     x = np.ones(4096, np.float32)
 
     def launch():

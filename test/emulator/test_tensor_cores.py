@@ -1,7 +1,8 @@
-"""Products on tensor cores, of the language and the library: exact sums in every order, in the schedule asked for.
+"""Products on tensor cores, in kernels of the language and the library: exact sums in every order, with the schedule
+that was asked for.
 
-Operands are small integers, so every sum is exact in any order; orders 1 and -1 let copies land as late and as
-early as they may, the others at random.
+Operands are small integers, so every sum is exact in any order; in orders 1 and -1 copies land as late and as early as
+possible, in the others at random.
 """
 
 import kiln
@@ -22,7 +23,7 @@ INSTRUCTIONS = {
 }
 
 
-# Tests that do not pass yet, and why; one that starts to pass fails until its line is removed here.
+# Tests that do not pass yet, and why; a test that starts to pass fails until its line is removed here.
 NOT_YET = {
     "test_tiles[(64, 8, 64)]": "rows of 16 bytes have no swizzle that products read",
 }
@@ -75,7 +76,7 @@ def multiply(
         _multiply[grid](*given, c, m, n, k, *tile, *turned, acc, **options)
         return c
 
-    # An empty sum has a stride of 0 elements, which no tensor map has.
+    # An empty sum has a stride of 0 elements, which no tensor map can have.
     for got in in_orders(launch, INSTRUCTIONS[options["schedule"]] if k else {"wgmma"}):
         assert (got == want.astype(out)).all()
 
@@ -238,8 +239,8 @@ CUT = {
 
 @pytest.mark.parametrize("name", CUT)
 def test_parts_of_a_tile_meet_in_any_order_of_programs(rng, in_orders, emulated, name):
-    """Finds parts that are lost, added twice or too early, and terms applied per part. No program waits for another:
-    one that did would never end where programs run one after the other, in any order."""
+    """Finds parts that are lost, added twice or too early, and terms applied to each part. No program may wait for
+    another: if programs run one after another in some order, such a wait would never end."""
     dtype, (m, n, k), plan = CUT[name]
     dtype = getattr(ml_dtypes, dtype, dtype)
     a, b = integers(rng, (m, k), dtype), integers(rng, (n, k), dtype).T
@@ -274,8 +275,8 @@ SHARED = {
 
 @pytest.mark.parametrize("name", SHARED)
 def test_a_cluster_adds_what_its_blocks_have_summed(rng, in_orders, name):
-    """Finds sums that are lost, added twice or too early, and a tile's sums that arrive while the previous tile's are
-    being added: clusters process several tiles."""
+    """Finds sums that are lost, added twice or too early, and sums of a tile that arrive while those of the previous
+    tile are being added: clusters process several tiles."""
     dtype, (m, n, k), plan = SHARED[name]
     dtype = getattr(ml_dtypes, dtype, dtype)
     a, b = integers(rng, (m, k), dtype), integers(rng, (n, k), dtype).T
@@ -294,7 +295,7 @@ def test_a_cluster_adds_what_its_blocks_have_summed(rng, in_orders, name):
 
 @kiln.jit
 def _until(a, b, c, n, WHERE: kl.constexpr):
-    """c = a @ b in blocks of 64, down the rows; a loop that runs until a condition fails is somewhere in it."""
+    """c = a @ b in blocks of 64, going down the rows, with a loop that runs until a condition fails somewhere in it."""
     a_blocks = kl.make_tensor_descriptor(a, [n, n], [n, 1], [64, 64])
     b_blocks = kl.make_tensor_descriptor(b, [n, n], [n, 1], [64, 64])
     c_blocks = kl.make_tensor_descriptor(c, [n, n], [n, 1], [64, 64])
@@ -358,7 +359,7 @@ def test_launches_that_overlap(rng, in_orders, name):
 @pytest.mark.parametrize("shared", [None, "a", "b"])
 @pytest.mark.parametrize("name", ["cooperative", "few rows", "splits", "cluster", "turns", "shared sums"])
 def test_batches(rng, in_orders, name, shared):
-    """The excess of a tile neither goes to another matrix of the batch nor comes from one."""
+    """The excess of a tile neither goes into another matrix of the batch nor comes from one."""
     sides = {"a": (3, 72, 136), "b": (3, 136, 88), "c": (3, 72, 88)}
     a, b, c = (integers(rng, side[1:] if which == shared else side, "float16") for which, side in sides.items())
     exact = a.astype(np.float64) @ b.astype(np.float64) + 2 * c.astype(np.float64)
@@ -375,7 +376,7 @@ def test_batches(rng, in_orders, name, shared):
     GemmPlan(64, 64, 128, "pingpong", stages=2),
 ], ids=str)  # fmt: skip
 def test_sums_of_fp8(rng, in_orders, plan):
-    """Sixteen steps of numbers above zero: truncation errors add up, unless each step is summed separately."""
+    """Sixteen steps of positive numbers: truncation errors add up unless each step is summed separately."""
     kind = ml_dtypes.float8_e4m3fn
     a, b = (rng.uniform(0.5, 1.5, sides).astype(kind) for sides in ((16, 2048), (2048, 128)))
     exact = a.astype(np.float64) @ b.astype(np.float64)
@@ -404,7 +405,8 @@ def _limited(a, b, c, k, LIMIT: kl.constexpr):
     (0, 0, 2.0**-20),
 ])  # fmt: skip
 def test_how_many_products_of_fp8_are_summed_by_the_instruction(rng, in_orders, limit, least, most):
-    """Products of such numbers are multiples of 2^-8: they lose bits once a sum is above 32, more with each that is."""
+    """Products of such numbers are multiples of 2^-8: they lose bits once a sum exceeds 32, and more the longer it goes
+    on."""
     a, b = (rng.uniform(0.5, 1.5, (64, 2048)).astype(ml_dtypes.float8_e4m3fn) for _ in range(2))
     exact = a.astype(np.float64) @ b.astype(np.float64).T
 
@@ -425,7 +427,7 @@ def test_how_many_products_of_fp8_are_summed_by_the_instruction(rng, in_orders, 
 ], ids=str)  # fmt: skip
 @pytest.mark.parametrize("k", [64, 136])
 def test_what_is_added_comes_through_a_channel_too(rng, in_orders, plan, k):
-    """Blocks process several tiles: the single slot is refilled, also where a tile is one step."""
+    """Blocks process several tiles: the single slot is refilled, even if a tile is one step."""
     m, n = 144, 200
     a, b, c, bias = (integers(rng, sides, "float16") for sides in ((m, k), (k, n), (m, n), (n,)))
     exact = 2 * (a.astype(np.float64) @ b.astype(np.float64)) + 3 * c.astype(np.float64) + bias.astype(np.float64)
@@ -451,7 +453,8 @@ def _pairs(x, out, steps, PAIRS: kl.constexpr):
 
 
 def test_operands_of_products_share_memory_where_it_is_short(rng, in_orders):
-    """Eight pairs take 262,144 bytes separately, and a block has 232,448: after its product a tile's bytes are free."""
+    """Eight pairs take 262,144 bytes separately, and a block has 232,448: after its product, a tile's bytes are
+    free."""
     x = integers(rng, (2, 8, 2, 64, 64), "float32")
     want = np.einsum("spij,spjk->ik", x[:, :, 0], x[:, :, 1])
 

@@ -1,10 +1,9 @@
 """Everything that can be tested on a GPU, by one command: `python test/gpu/run.py [--parts A,B] [--jobs N]`.
 
-gpu        this folder: runtime, library, math on the device
-kernels    test/kernels on torch tensors, against float64
-found      the programs that random ones were reduced to when they failed
-language   every test of the language, of programs and of launches, its arrays staged through device memory
-fuzz       random programs against numpy (KILN_FUZZ_PROGRAMS, 10000 if not set, that run and are compared;
+gpu        this folder: runtime, library, math on the device kernels    test/kernels on torch tensors, against float64
+found      failing random programs, in their reduced form language   every test of the language, of programs and of
+launches, its arrays staged through device memory fuzz       random programs against numpy (KILN_FUZZ_PROGRAMS, 10000 if
+not set, that run and are compared;
            KILN_FUZZ_SEED; KILN_FUZZ_SECONDS, 400 if not set: fewer in that time are no success, but "SHORT")
 memcheck   compute-sanitizer over the kernel library; likewise racecheck, synccheck
 
@@ -39,7 +38,7 @@ class Part:
     seconds: int
     environment: dict[str, str] = field(default_factory=dict)
     missing: str = ""
-    short: int | None = None  # the exit status of one that was not all run in its time
+    short: int | None = None  # exit status of a part that did not complete in time
 
 
 def sanitizer() -> str | None:
@@ -52,7 +51,7 @@ def sanitizer() -> str | None:
 
 def parts(jobs: int) -> list[Part]:
     pytest = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-v", "--tb=short", "-rfE"]
-    # xdist is there in the project's environment; without it the tests run one after another.
+    # xdist is part of the project's environment; without it the tests run one after another.
     try:
         import xdist  # noqa: F401
 
@@ -68,7 +67,7 @@ def parts(jobs: int) -> list[Part]:
         Part("kernels", [*pytest, str(tests / "kernels"), "--device", "cuda"], 300),
         Part("language", [*pytest, "-m", "not bench and not fuzz", *folders], 420, STAGED),
         Part("found", [*pytest, str(tests / "python" / "fuzz" / "test_found.py")], 120, STAGED),
-        # Ends by itself before its time is up, and prints what fails as it fails.
+        # It ends by itself before its time is up, and prints failures as they happen.
         Part("fuzz", [sys.executable, str(tests / "python" / "fuzz" / "run.py"), "--programs", programs,
                       "--seed", os.environ.get("KILN_FUZZ_SEED", "0"), "--jobs", str(jobs), "--seconds", str(seconds)],
              seconds + 60, STAGED, f"no GPU: {reason_to_skip()}" if reason_to_skip() else "", short=3),
@@ -82,7 +81,7 @@ def parts(jobs: int) -> list[Part]:
 
 
 def run(part: Part, folder: pathlib.Path) -> tuple[str, float, str]:
-    """Verdict, seconds, and the line of the output that says most."""
+    """The verdict, the seconds, and the most informative line of the output."""
     if part.missing:
         return "skipped", 0.0, part.missing
     log = folder / f"{part.name}.log"
@@ -100,7 +99,7 @@ def run(part: Part, folder: pathlib.Path) -> tuple[str, float, str]:
             os.killpg(child.pid, signal.SIGKILL)
             raise
     about = last_line(log)
-    # Without a GPU every test is skipped, and nothing has been shown.
+    # Without a GPU every test is skipped, which proves nothing.
     nothing = "skipped" in about and "passed" not in about
     bad = "SHORT" if code == part.short else "FAILED"
     return (bad if code else "skipped" if nothing else "ok"), time.monotonic() - start, about

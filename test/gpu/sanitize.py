@@ -2,8 +2,8 @@
 
     compute-sanitizer --tool memcheck --error-exitcode 1 python test/gpu/sanitize.py
 
-numpy arrays, staged through device memory by the runtime, so that nothing but Kiln's kernels runs; with torch also the
-lists of AdamW, whose table holds device addresses. Results are compared with float64 in passing.
+The arrays are numpy's, staged through device memory by the runtime, so that nothing but Kiln's kernels runs; with
+torch, AdamW's lists run too, as their table contains device addresses. Results are also compared with float64.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ rng = np.random.default_rng(0)
 
 
 class Run(NamedTuple):
-    """A function of the library, one in float64, and what both are called with; ``own``: for the first alone."""
+    """A library function, its float64 reference, and their arguments; `own`: arguments for the library function
+    only."""
 
     name: str
     function: Callable[..., Any]
@@ -61,8 +62,7 @@ def normal(*shape: int, dtype: Any = np.float16) -> np.ndarray:
 
 
 def row_plans() -> Iterator[tuple[int, RowPlan | None]]:
-    """Lengths of rows with the plan to run them by: chosen, several rows per block, several blocks per row,
-    clusters."""
+    """Lengths of rows with their plan: the default, several rows per block, several blocks per row, clusters."""
     yield from ((n, None) for n in (1, 33, 896, 4096, 5003))
     yield 100, RowPlan(128, 4, 4)
     yield 1000, RowPlan(128, num_warps=4, loop=True)
@@ -144,7 +144,7 @@ def main() -> int:
     for run in (*rows(), *elements(), *products()):
         if only not in run.name:
             continue
-        # The reference first: some functions write their arguments.
+        # The reference runs first, as some functions write their arguments.
         exact = run.reference(*run.arguments, **run.options)
         result = run.function(*run.arguments, **run.options, **run.own)
         pairs = zip(result, exact, strict=True) if isinstance(result, tuple) else ((result, exact),)

@@ -1,6 +1,7 @@
-"""The kernel library as users of torch use it: streams, graphs, given outputs, rows of every length, lists.
+"""The kernel library as torch users call it: streams, graphs, outputs passed in, rows of every length, lists.
 
-Values are compared with float64 on the device; the tolerance is one rounding of the output's type and float32's error.
+Values are compared with float64 on the device; the tolerance is one rounding of the output's type and float32's
+error.
 """
 
 import itertools
@@ -37,7 +38,7 @@ def rms_reference(x, weight, eps=1e-6):
     return x * (x.pow(2).mean(-1, keepdim=True) + eps).rsqrt() * weight.double()
 
 
-# One row; rows that share a block; that fill one; that need a cluster of 2 to 16; that no cluster holds. Odd lengths.
+# One row; rows that share a block; that fill one; that need a cluster of 2 to 16; that fit in no cluster. Odd lengths.
 ROWS = [(1, 4096), (4096, 64), (700, 33), (2048, 896), (300, 1536), (257, 3584), (2048, 4096), (64, 5003), (100, 16384),
         (50, 16385), (64, 32768), (20, 50000), (40, 131072), (8, 200001), (8, 262144), (2, 1 << 21)]  # fmt: skip
 
@@ -134,7 +135,7 @@ def test_graphs(torch, pdl):
     with launch_options(pdl=pdl):
         captured(torch, run, 3)
     normal = rms_reference(x, weight)
-    # Each launch reads what the one before it wrote, also where it may begin early.
+    # Each launch reads what the previous one wrote, even if it may begin early.
     close(torch, z, torch.softmax(normal.half().double(), -1), 4096, units=8)
     close(torch, y, normal + torch.softmax(normal, -1), 4096, units=4)
 
@@ -167,7 +168,7 @@ def adamw_reference(p, g, m, v, master, step, lr, decay=1e-2, eps=1e-8):
 
 
 def test_adamw_of_lists_in_a_graph(torch):
-    """One launch updates all; the step count and the rate live on the device and change between replays."""
+    """One launch updates all; the step count and the rate are in device memory and change between replays."""
     lists = lists_of(torch, MIX)
     prepared = TensorLists(*lists)
     step, rate = torch.zeros(1, dtype=torch.int64, device="cuda"), torch.full((1,), 0.01, device="cuda")

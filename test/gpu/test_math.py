@@ -24,7 +24,7 @@ from math_samples import every, real, rounding
 
 BLOCK = 1024
 TWO = 2.0  # ulp, for both types
-# Where one instruction's own bound is what the function has.
+# Functions that are a single instruction, with that instruction's error bound.
 BOUNDS = {("exp", "f32"): 2.5, ("rsqrt", "f32"): 2.2, ("exp2", "f32"): 2.2, ("tanh", "f32"): 2.5}
 UNARY = {
     name: getattr(kl, name, None) if name in ("exp", "exp2", "log", "log2", "sin", "cos", "erf", "rsqrt") else function
@@ -136,7 +136,7 @@ def test_unary_functions(name, t):
 
 
 def test_quotients_and_roots():
-    """`/` and kl.sqrt within 2 ulp, div_rn and sqrt_rn exact; of infinities, zeros and NaN as IEEE 754 has it."""
+    """`/` and kl.sqrt within 2 ulp, div_rn and sqrt_rn exact; infinities, zeros and NaN as in IEEE 754."""
     rng = np.random.default_rng(5)
     x, y = rng.permutation(real("f32", 600_000)), rng.permutation(real("f32", 600_000))
     exact = x.astype(np.float64) / y.astype(np.float64)
@@ -166,7 +166,7 @@ def test_binary_functions():
 
 @pytest.mark.parametrize("name", ("float16", "bfloat16"))
 def test_erf_that_ends_narrow(name):
-    """Its own bound, 2^-19 absolute and 2^-16 of the size, then one rounding; GELU built on it likewise."""
+    """Its own error bound, 2^-19 absolute and 2^-16 relative, then one rounding; the same for GELU, which uses it."""
     dtype = np.dtype(np.float16) if name == "float16" else np.dtype(ml_dtypes.bfloat16)
     ty = kl.float16 if name == "float16" else kl.bfloat16
     x = np.concatenate(
@@ -215,7 +215,7 @@ def test_conversions_round_once(source, target):
 
 
 def round_once(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """`x` rounded to nearest even of a format, as doubles, by arithmetic alone."""
+    """`x` rounded to nearest even in a format, computed in doubles."""
     if dtype == np.float32:
         return x.astype(np.float32).astype(np.float64)
     info = ml_dtypes.finfo(dtype)

@@ -1,7 +1,7 @@
-"""Products of kernels that are written with pointers, on the device: by descriptors where a launch allows it.
+"""Products in kernels written with pointers, on the device: they use descriptors where a launch allows it.
 
-Factors are small integers, so that results are exact, of sizes that no tile divides; around the result lies memory that
-must not change.
+Operands are small integers, so that results are exact; the sizes are not multiples of any tile; the memory around the
+result must not change.
 """
 
 import kiln
@@ -14,7 +14,7 @@ TILES = [(128, 256, 64, 8, 3), (64, 64, 32, 4, 4), (128, 128, 64, 4, 3)]
 
 @kiln.jit
 def tile_of(program, m, n, BM: kl.constexpr, BN: kl.constexpr):
-    """Its row and column, tiles in groups of four rows; nothing is assumed of the grid."""
+    """The row and column of a program's tile, in groups of four tile rows; the grid may be of any size."""
     tiles, across = kl.cdiv(m, BM), kl.cdiv(n, BN)
     group = program // (4 * across)
     height = min(tiles - group * 4, 4)
@@ -34,7 +34,7 @@ def grouped(a, b, c, m, n, k, of_a, of_b, of_c, BM: kl.constexpr, BN: kl.constex
         left += BK
         right += BK * of_b
     rows, columns = row * BM + kl.arange(0, BM)[:, None], column * BN + kl.arange(0, BN)[None, :]
-    # A grid that is too large has tiles anywhere.
+    # In a grid that is too large, tiles can be anywhere.
     inside = (rows >= 0) & (rows < m) & (columns >= 0) & (columns < n)
     kl.store(c + rows * of_c + columns, total.to(kl.float16), mask=inside)
 
@@ -91,7 +91,7 @@ def test_loops_over_tiles(torch, size, tile):
 
 
 def test_grids_that_are_too_large(torch):
-    """The last programs divide by a height that is not positive: they run code that knows nothing of it."""
+    """The last programs divide by a height that is not positive: they run code that assumes nothing about it."""
     tile = (128, 256, 64, 8, 3)  # seven rows of four, in groups of four rows
     check(torch, grouped, (850, 776, 520), tile, 28 + 3, described=True)
     check(torch, grouped, (850, 776, 520), tile, 32 + 3, described=False)

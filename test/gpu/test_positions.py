@@ -1,7 +1,7 @@
-"""Blocks of descriptors that begin anywhere: before the array, behind it, at no multiple of what the copy engine takes.
+"""Descriptor blocks that begin anywhere: before the array, after it, at addresses that the copy engine cannot take.
 
-An H200 ends a launch with an illegal instruction where a box begins at no multiple of 16 bytes along its rows, or where
-one to be written begins before its array.
+An H200 ends a launch with an illegal instruction if a box does not begin at a multiple of 16 bytes along its rows, or
+if a box to be written begins before its array.
 """
 
 import kiln
@@ -21,7 +21,7 @@ def product(a, b, c, k, a_row, a_column, b_row, b_column, c_row, c_column, SIDE:
 
 
 def window(torch, array, row, column, height, width):
-    """What a block has: zero where the array has nothing."""
+    """The contents of a block: zero outside the array."""
     block = torch.zeros(height, width, dtype=torch.float64, device="cuda")
     first, last = max(row, 0), min(row + height, array.shape[0])
     left, right = max(column, 0), min(column + width, array.shape[1])

@@ -1,4 +1,5 @@
-"""The runtime on a device: streams, graphs, placement, prints, assertions, figures, errors, foreign arrays, CUDA C."""
+"""The runtime on a device: streams, graphs, placement, prints, assertions, statistics, errors, foreign arrays, CUDA
+C."""
 
 import os
 import subprocess
@@ -79,7 +80,7 @@ def test_the_current_stream(torch):
     side = torch.cuda.Stream()
     x = torch.zeros(1 << 20, device="cuda")
     out = torch.empty_like(x)
-    scale[(1024,)](x, out, x.numel(), 2.0, BLOCK=1024)  # compiled before the clock runs
+    scale[(1024,)](x, out, x.numel(), 2.0, BLOCK=1024)  # compile before the clock starts
     torch.cuda.synchronize()
     with torch.cuda.stream(side):
         torch.cuda._sleep(20_000_000)  # about 10 ms
@@ -303,7 +304,7 @@ def test_a_failed_assertion_leaves_the_device_as_it_was(torch):
     checks[(4,)](x, 5.0, BLOCK=64)
     torch.cuda.synchronize()
     with pytest.raises(errors.DeviceAssertError, match="too large"):
-        checks[(4,)](x, 1000.0, BLOCK=64)  # the next launch says so
+        checks[(4,)](x, 1000.0, BLOCK=64)  # the next launch reports it
     checks[(4,)](x, 1000.0, BLOCK=64)
     kiln.synchronize()
     assert float(x.sum()) == 255 * 128
@@ -365,7 +366,7 @@ def test_cuda_source(torch):
 
 
 def test_what_a_launch_costs(torch, record_property, capsys):
-    """Ten tensors, from Python. The goal is 3.5 µs; the bound leaves room for machines with other work."""
+    """Ten tensors, launched from Python. The goal is 3.5 µs; the bound leaves room for machines with other work."""
     tensors = [torch.zeros(1024, device="cuda") for _ in range(10)]
     grid = (1,)
     ten[grid](*tensors, 1024, BLOCK=1024)

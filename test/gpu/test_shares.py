@@ -1,7 +1,7 @@
-"""Products whose tiles are cut along K, as users of torch meet them: streams, graphs, launches that overlap.
+"""Products whose tiles are cut along K, as torch users call them: streams, graphs, overlapping launches.
 
-Factors are small integers, so that results are exact whatever adds them up: a part that is lost or added twice shows.
-Bits are compared with normal numbers, where the order of sums shows.
+Operands are small integers, so that results are exact in any order of summation: a part that is lost or added twice
+shows. Bitwise comparisons use normal numbers, where the order of sums shows.
 """
 
 import dataclasses
@@ -36,7 +36,7 @@ def has_rings(torch):
 
 
 def integers(torch, *shape, dtype="float16", seed=0):
-    """-1, 0 and 1: sums of thousands of their products are whole numbers that float16 has."""
+    """-1, 0 and 1: sums of thousands of their products are integers that float16 represents."""
     generator = torch.Generator("cuda").manual_seed(seed + sum(shape))
     values = torch.randint(-1, 2, shape, generator=generator, device="cuda", dtype=torch.int32)
     return values.to(getattr(torch, dtype))
@@ -48,7 +48,7 @@ def normal(torch, *shape):
 
 
 def check(torch, plan, m, n, k, dtype="float16", out_dtype=None, **given):
-    """Exact, also with what the first launch has left of its counters; with c, in place too."""
+    """Results are exact, also with the counters that the first launch left; with c, in place too."""
     a, b = integers(torch, m, k, dtype=dtype), integers(torch, n, k, dtype=dtype, seed=1).T
     exact = a.double() @ b.double()
     for _ in range(2):
@@ -57,9 +57,9 @@ def check(torch, plan, m, n, k, dtype="float16", out_dtype=None, **given):
     if dtype == "int8" or plan.m * plan.n > 128 * 128:  # with larger tiles, shared memory has no room for c
         return
     c = out.clone()
-    exact = (3 * exact).to(out.dtype).double()  # which of three times as much may have less
+    exact = (3 * exact).to(out.dtype).double()  # the type may round a result three times as large
     assert torch.equal(matmul(a, b, beta=2.0, c=c, plan=plan, out_dtype=out_dtype, **given).double(), exact)
-    if plan.schedule != "pingpong":  # nor for one that two groups load by themselves
+    if plan.schedule != "pingpong":  # nor is there room if each of two groups loads its own c
         matmul(a, b, beta=2.0, c=c, out=c, plan=plan, **given)
         assert torch.equal(c.double(), exact)
 
@@ -108,7 +108,7 @@ def plans_of(torch, m, n, k):
 
 @pytest.mark.parametrize("shape", [(1100, 2112, 2048), (256, 1024, 8192)], ids=str)
 def test_the_same_bits_every_time(torch, shape):
-    """Whatever runs concurrently, and whichever program is last."""
+    """The same bits whatever runs concurrently, and whichever program comes last."""
     m, n, k = shape
     a, b, bias = normal(torch, m, k), normal(torch, n, k).T, normal(torch, n)
     for plan in plans_of(torch, m, n, k):
@@ -119,14 +119,14 @@ def test_the_same_bits_every_time(torch, shape):
         for i in range(50):
             if i % 5 == 0:
                 with torch.cuda.stream(side):
-                    matmul(a, b, plan=plan)  # takes multiprocessors away, and also counts
+                    matmul(a, b, plan=plan)  # occupies multiprocessors, and uses counters too
             assert torch.equal(matmul(a, b, bias=bias, epilogue="gelu", plan=plan), want)
         side.synchronize()
 
 
 @pytest.mark.parametrize("pdl", [False, True])
 def test_graphs(torch, pdl):
-    """Counters are zero again for each replay and each launch of a graph; two graphs do not share any."""
+    """Counters are zero again for each replay and each launch of a graph; two graphs share none."""
     m, n, k = 1100, 1032, 2048
     b = integers(torch, n, k, seed=1).T
     (plan, *_) = plans_of(torch, m, n, k)

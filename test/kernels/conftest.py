@@ -1,7 +1,7 @@
 """Kernel tests: every library function against float64, tolerance by harness.py's rule.
 
 `--device cuda` runs the same tests on torch tensors of the GPU; `--plans gpu` runs them on the CPU in the forms (rows
-per program, blocks, groups of heads) that a GPU would get.
+per program, blocks, groups of heads) that are planned for a GPU.
 """
 
 import pathlib

@@ -19,7 +19,7 @@ from kiln.kernels.operator import Operator
 
 
 def reason_to_skip() -> str:
-    """Why there is nothing to run on, or an empty string."""
+    """The reason to skip, or an empty string."""
     try:
         import torch
     except ImportError:
@@ -28,7 +28,7 @@ def reason_to_skip() -> str:
 
 
 class Transfer:
-    """The arrays of one call: each memory block that a numpy array stands on, and its copy on the device."""
+    """The arrays of one call: each memory block that a numpy array views, and its copy on the device."""
 
     def __init__(self, device: str = "cuda"):
         self.device = device

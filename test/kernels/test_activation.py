@@ -40,7 +40,7 @@ def test_bias_gelu(rng, shape, dtype, approximate):
 
 @pytest.mark.parametrize("rows,n", [(8, 64), (7, 64), (8, 50), (7, 50)])
 def test_programs_of_several_rows(rng, rows, n):
-    """Rows that fill the last program or do not, and columns likewise."""
+    """Rows that fill the last program and rows that do not; the same for columns."""
     x, bias, plan = random(rng, (rows, n), scale=3), random(rng, n), FlatPlan(64, rows=4)
     assert_close(bias_gelu(x, bias, plan=plan), reference.bias_gelu(x, bias, "none"))
     both = random(rng, (rows, 2 * n), scale=3)
@@ -49,7 +49,7 @@ def test_programs_of_several_rows(rng, rows, n):
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_gelu_of_every_16_bit_number(dtype):
-    """One rounding, and a fortieth of a float16 rounding for the formula; the smallest results to one step."""
+    """One rounding, plus a fortieth of a float16 rounding for the formula; the smallest results to one step."""
     x = np.arange(1 << 16, dtype=np.uint16).view(DTYPES[dtype])
     out = np.asarray(bias_gelu(x), np.float64)
     wide = np.asarray(x, np.float64)

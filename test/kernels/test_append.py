@@ -1,4 +1,4 @@
-"""`append`: RoPE and the write into a cache, contiguous, paged or quantised, of one token and of whole prompts."""
+"""`append`: RoPE and writing to a cache, contiguous, paged or quantised, for one token and for whole prompts."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from kiln.kernels.rope import rope_tables
 
 
 def turned(q, k, cos, sin, lengths, interleaved):
-    """Rotates like ``rope`` tokens that end at the lengths; tokens before the first position are unchanged."""
+    """Rotates tokens as `rope` does, the last one at position length - 1; tokens before position 0 stay unchanged."""
     tokens = q.shape[1]
     positions = np.maximum(np.asarray(lengths)[:, None] - tokens + np.arange(tokens), 0)
     return rope_reference.rope(q, k, cos, sin, positions=positions, interleaved=interleaved)
@@ -75,7 +75,8 @@ def test_without_tables_nothing_turns(rng):
 @pytest.mark.parametrize("chunks", [(150,), (1,) * 40, (40, 1, 23, 64, 5)])
 @pytest.mark.parametrize("bits", [8, 4])
 def test_quantized(rng, bits, chunks):
-    """The same cache whether a prompt comes at once, in pieces or token by token: the reference's, but for ties."""
+    """The cache is the same whether a prompt comes at once, in pieces or token by token: the reference's, except for
+    ties."""
     tokens, size, k_heads = sum(chunks), 64, 2
     _, k, v = new(rng, 2, tokens, 2, k_heads, size, "float16")
     cache = quantized_cache(2, tokens, k_heads, size, bits, k)
@@ -101,7 +102,7 @@ def test_quantized(rng, bits, chunks):
 
 @pytest.mark.parametrize("bits", [8, 4])
 def test_a_step_of_a_model(rng, bits):
-    """A prompt, then tokens one by one, with turned keys: attention over what was written."""
+    """A prompt, then tokens one by one, with rotated keys: attention over what was written."""
     cos, sin = rope_tables(128, 64)
     q, k, v = new(rng, 2, 70, 4, 2, 64, "float16")
     cache = quantized_cache(2, 70, 2, 64, bits, q)
@@ -126,7 +127,7 @@ def test_a_step_of_a_model(rng, bits):
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 @pytest.mark.parametrize("page", [-1, 3, 2**30])
 def test_pages_that_are_not_there_stop_the_program(rng, page, dtype):
-    """They were read and written; what the table says behind the length is anything."""
+    """They used to be read and written; table entries after the length may be anything."""
     q, k, v = (random(rng, (1, 8, heads, 32)) for heads in (4, 2, 2))
     k_cache, v_cache = random(rng, (3, 32, 2, 32)), random(rng, (3, 32, 2, 32))
     eight, four = (quantized_cache(1, 32, 2, 32, bits, q, pages=3) for bits in (8, 4))

@@ -1,4 +1,4 @@
-"""What library functions take and refuse: the table in each docstring against actual calls, and messages that name
+"""What library functions accept and reject: the table in each docstring against actual calls, and messages that name
 arguments."""
 
 import re
@@ -105,7 +105,7 @@ NAMES = {function.__name__: function for function in CALLS}
 
 
 def rows_of_table(function):
-    """The table as a reader sees it: for each row, the types by argument (the name of another one: its type)."""
+    """The table as documented: for each row, the types by argument (the name of another argument means its type)."""
     text = function.__doc__.split("others are refused::\n\n")[1]
     shapes, *rows = [block.splitlines() for block in text.rstrip().split("\n\n")]
     found = []
@@ -165,7 +165,7 @@ def test_the_table_says_what_is_taken(name):
 
 @pytest.mark.parametrize("name", TYPES)
 def test_sums_have_room(name):
-    """Sums of types narrower than their sum: like numpy's, except that floats keep their type."""
+    """Sums of narrow types are accumulated in wider ones, like numpy's, except that floats keep their type."""
     if name in ("complex64", "int4") or name.startswith("float8"):
         with pytest.raises(errors.ArgumentError, match=f"sum_all: x: expected type .*, got {name}"):
             sum_all(np.ones(4).astype(TYPES[name]))

@@ -108,7 +108,7 @@ def test_causal_programs_fall_to_processors_evenly(tokens, tile, heads, row_byte
 
 
 def test_keys_that_leave_the_cache_are_not_read_anew_by_each_program():
-    """All 256 heads in turns would be as even, but read 600 MB where 134 are enough."""
+    """Taking all 256 heads in turn would balance as well, but read 600 MB where 134 are enough."""
     together = order(Lengths(1024, 1024, 1024), (128, 128), 256, 1, 512, DEFAULT_GPU).together
     assert together * 1024 * 512 <= DEFAULT_GPU.l2_bytes // 2
 

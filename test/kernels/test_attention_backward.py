@@ -1,4 +1,5 @@
-"""Gradients of attention: any length, grouped heads, causal alignment, strides, by atomics too; and what is refused."""
+"""Gradients of attention: any length, grouped heads, causal alignment, strides, also with atomics; and what is
+rejected."""
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ def compare(got, exact, like):
     unit = {"float32": 2.0**-22, "float16": 2.0**-11, "bfloat16": 2.0**-8}[str(like[0].dtype)]
     for array, one, other in zip(like, got, exact, strict=True):
         assert one.dtype == array.dtype and one.shape == array.shape
-        # Weights and their gradients are rounded once, and so is `out`, from which delta is computed; they are
+        # Weights and their gradients are rounded once, and so is `out`, from which delta is computed. They are
         # multiplied by numbers near 1, and as many as there are tokens may be summed, even where their sum cancels.
         scale = max(np.sqrt(like[0].shape[1]), np.abs(other).max(initial=0.0))
         assert np.abs(np.asarray(one, np.float64) - other).max(initial=0.0) <= 12 * unit * scale
@@ -74,7 +75,7 @@ def test_views(rng):
 
 
 def test_queries_without_keys_have_no_part(rng):
-    """The first 65 of 130 queries see none of 65 keys: their gradients are zeros whatever their values are."""
+    """The first 65 of 130 queries see none of 65 keys: their gradients are zero, whatever they contain."""
     q, k, v, dout = operands(rng, 130, 65, 2, 2, 32)
     out, lse = attention(q, k, v, causal=True, return_lse=True)
     one = attention_backward(q, k, v, out, lse, dout, causal=True)
@@ -85,7 +86,7 @@ def test_queries_without_keys_have_no_part(rng):
 
 
 def test_no_number_is_where_one_is_due(rng):
-    """A NaN in one row of dout reaches its query's dq, and all keys that it sees."""
+    """A NaN in one row of dout reaches dq of its query, and the gradients of all keys that it sees."""
     q, k, v, dout = operands(rng, 40, 40, 1, 1, 16, batch=1)
     dout[0, 20, 0, 3] = np.nan
     out, lse = attention(q, k, v, causal=True, return_lse=True)
@@ -145,7 +146,7 @@ RARE = [pytest.param(shape, marks=pytest.mark.fuzz) for shape in ((1, 4, 70, 130
 
 @pytest.mark.parametrize("shape", [(2, 4, 70, 130), (1, 1, 1, 130), *RARE], ids=str)
 def test_gradients_of_bias_and_sinks(rng, shape):
-    """For a bias per score, and one that scores share; grouped heads; together with the other terms."""
+    """For a separate bias per score and one shared by scores; grouped heads; together with the other terms."""
     bias, sinks = random(rng, shape), np.asarray([0.0, 2.0, -5.0, -np.inf], np.float32)
     both = {"dbias": True, "dsinks": True, "bias": bias, "sinks": sinks}
     check(*operands(rng, 70, 130), causal=True, **both)
@@ -155,7 +156,7 @@ def test_gradients_of_bias_and_sinks(rng, shape):
 
 @pytest.mark.fuzz
 def test_bias_of_16_bits_without_a_token(rng):
-    """Its gradient has its type; without any query or key it is zeros."""
+    """Its gradient has its type; without any query or key it is zero."""
     bias = random(rng, (1, 4, 33, 40), "float16")
     check(*operands(rng, 33, 40, dtype="float16"), bias=bias, dbias=True)
     q, k, v, dout = operands(rng, 0, 5, 2, 2, 32)
@@ -199,7 +200,7 @@ def test_sequences_behind_one_another(rng, options):
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("tokens", [(5, 5), (7, 3), (2, 6)])
 def test_gradcheck(tokens, causal):
-    """In float64, against differences of the forward kernel's own results."""
+    """In float64, against finite differences of the forward kernel's own results."""
     torch = pytest.importorskip("torch")
     torch.manual_seed(0)
     q = torch.randn(1, tokens[0], 4, 5, dtype=torch.float64, requires_grad=True)
@@ -210,7 +211,7 @@ def test_gradcheck(tokens, causal):
 
 @pytest.mark.host
 def test_gradcheck_of_what_stands_beside_scores():
-    """A bias whose heads share it and one of keys alone, and sinks; also for concatenated sequences."""
+    """A bias shared by heads and one of keys only, and sinks; also for concatenated sequences."""
     torch = pytest.importorskip("torch")
     torch.manual_seed(0)
     kinds = {"dtype": torch.float64, "requires_grad": True}
@@ -234,7 +235,7 @@ def test_gradcheck_of_what_stands_beside_scores():
 
 @pytest.mark.host
 def test_who_differentiates_says_whether_runs_agree():
-    """dq is summed in memory, in any order, only where that is allowed."""
+    """dq is summed in memory, in any order, only if the caller allows results to differ between runs."""
     torch = pytest.importorskip("torch")
     q = torch.randn(1, 40, 2, 16, requires_grad=True)
     for deterministic, last in ((True, "queries_kernel"), (False, "round_kernel")):

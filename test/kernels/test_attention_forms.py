@@ -1,4 +1,4 @@
-"""Attention beyond the plain form: windows, softcap, sinks, ALiBi, bias, unequal heads, varying lengths."""
+"""Attention beyond the basic form: windows, softcap, sinks, ALiBi, bias, unequal heads, varying lengths."""
 
 import itertools
 import os
@@ -22,7 +22,7 @@ def compare(rng, q, k, v, **options):
     out, lse = attention(q, k, v, return_lse=True, **options)
     exact, exact_lse = reference.attention(q, k, v, return_lse=True, **options)
     check(out, exact, v, k.shape[1])
-    # Scores of large terms are rounded at their own magnitude.
+    # Scores with large terms are rounded at their own magnitude.
     finite = np.abs(exact_lse[np.isfinite(exact_lse)])
     assert_close(lse, exact_lse, length=k.shape[1] + q.shape[3], scale=max(1.0, finite.max(initial=0.0)))
 
@@ -66,7 +66,8 @@ def test_alibi(rng, shape):
 
 
 def test_causal_slopes_leave_out_of_rows_only_what_sinks_and_lse_get_back(rng):
-    """Steep and far: distances from one origin for all queries of a block would cost near keys their digits."""
+    """For steep slopes and long distances: measuring all distances of a block from one origin would cost precision for
+    near keys."""
     q, k, v = operands(rng, 700, 1500)
     slopes = np.asarray([2.0, 0.5, -0.01, 0.0], np.float32)
     compare(rng, q, k, v, alibi_slopes=slopes, causal=True)
@@ -169,7 +170,7 @@ def test_varlen_slopes_of_each_sequence(rng):
     ],
 )
 def test_sequences_that_are_not_there_stop_the_program(rng, starts, k_starts, message, dtype):
-    """They were read and written: beyond the arrays, or not at all."""
+    """They used to be read and written, beyond the arrays or not at all."""
     q, k, v = random(rng, (70, 4, 32)), random(rng, (70, 2, 32)), random(rng, (70, 2, 32))
     longest = 60 if message == "max_seqlen" else 100
     cu = np.asarray(starts, dtype), np.asarray(k_starts, dtype)
@@ -193,7 +194,7 @@ def test_other_lengths_compile_nothing(rng, monkeypatch):
 
 # ---- all together ----------------------------------------------------------------------------------------------------
 def combination(rng):
-    """A random choice of everything."""
+    """A random choice of all features."""
     pick = lambda *values: values[rng.integers(len(values))]  # noqa: E731
     heads, k_heads = pick((4, 2), (3, 1), (2, 2))
     dtype = pick("float32", "float16", "bfloat16")
@@ -275,7 +276,7 @@ def test_refusals_of_plans(rng):
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_120a"])
 def test_heads_in_one_tile_compile_where_results_pass_shared_memory(target):
-    """Pointers to results go through shared memory there, while keys may still be copied."""
+    """Pointers to results pass through shared memory there, while keys may still be copied."""
     q, k = blank((1, 3, 8, 128), "float16"), blank((1, 512, 2, 128), "float16")
     plan = AttentionPlan(64, 32, pack=4)
     (launch,) = launches_of(lambda: attention(q, k, blank_like(k), causal=True, plan=plan), of_target(target))
@@ -294,7 +295,7 @@ def test_refusals_of_sequences(rng):
 
 @pytest.mark.host
 def test_what_does_not_fit_has_no_roles(monkeypatch):
-    """A chosen plan falls back to the simple one; a given one is refused."""
+    """A plan chosen by default falls back to the simple one; a plan passed in is rejected."""
     asked = []
 
     class Kernel:

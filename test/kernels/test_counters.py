@@ -1,4 +1,4 @@
-"""Counters that launches find and leave at zero: launches that may run at once never share them."""
+"""Counters that launches find and leave at zero: concurrent launches never share them."""
 
 import itertools
 import sys
@@ -66,7 +66,7 @@ def share_memory(one, other):
 
 
 def test_counters_are_of_one_stream(torch):
-    """Launches that may run at once must not count together."""
+    """Launches that may run concurrently must not share counters."""
     like = Like()
     first = counters.zeros(100, like)
     assert first.numel() == 100 and share_memory(first, counters.zeros(50, like)), "one after the other"
@@ -81,7 +81,7 @@ def test_counters_are_of_one_stream(torch):
 
 def test_counters_of_a_graph_are_its_own(torch):
     """A graph may be replayed concurrently with anything, so its launches share with none. Nothing is cleared during
-    capture as long as counters are left; and memory that a graph counts in is never freed."""
+    capture while counters are left, and a graph's counters are never freed."""
     like = Like()
     before = counters.zeros(100, like)
     torch.capturing = True

@@ -1,4 +1,4 @@
-"""Decoding over contiguous and paged caches: any length, shares of a cache, several queries, windows."""
+"""Decoding over contiguous and paged caches: any length, splits of a cache, several queries, windows."""
 
 import tempfile
 
@@ -20,7 +20,7 @@ def check(out, exact, v, length):
 
 
 def compare(q, k, v, lengths, **options):
-    """Result and log-sum-exp against float64; the same bits in a second run."""
+    """Result and log-sum-exp against float64, and the same bits in a second run."""
     out, lse = decode_attention(q, k, v, lengths, return_lse=True, **options)
     options = {name: value for name, value in options.items() if name not in ("splits", "plan", "max_length")}
     exact, exact_lse = decode_reference.decode_attention(q, k, v, lengths, return_lse=True, **options)
@@ -72,7 +72,7 @@ def test_queries_and_windows(rng, queries, window):
 
 
 def test_lanes(rng):
-    """Lanes have their own maxima: one that has seen nothing, or a smaller one, changes nothing."""
+    """Lanes have their own maxima: a lane that has seen nothing, or only smaller values, changes nothing."""
     q, k, v = random(rng, (3, 4, 32)), *(random(rng, (3, 300, 2, 32)) for _ in range(2))
     k[:, 100:] *= 30
     for lanes, splits in ((2, 1), (4, 3)):
@@ -143,7 +143,7 @@ def test_errors(rng):
 
 
 def test_heads_far_apart(rng):
-    """A cache of heads, then tokens, seen as tokens, then heads: these are 2^30 elements apart."""
+    """A cache stored as heads, then tokens, viewed as tokens, then heads: heads are 2^30 elements apart."""
     k, v = (random(rng, (1, 40, 3, 16)) for _ in range(2))
     q, lengths = random(rng, (1, 3, 16)), np.array([40], np.int32)
     room = np.memmap(tempfile.TemporaryFile(), np.float32, "w+", shape=((2 << 30) + 40 * 16,))
@@ -174,7 +174,7 @@ def test_uneven_lengths(rng, bits, queries):
 
 
 def test_uneven_lengths_leave_counters_as_they_were(rng, monkeypatch):
-    """Where the last sequence has most shares, and more programs are launched than there are shares."""
+    """The last sequence has the most shares, and more programs are launched than there are shares."""
     made = []
     zeros = decode.zeros
     monkeypatch.setattr(decode, "zeros", lambda count, like: made.append(zeros(count, like)) or made[-1])
@@ -184,7 +184,7 @@ def test_uneven_lengths_leave_counters_as_they_were(rng, monkeypatch):
 
 
 def test_shares_of_uneven_lengths_are_as_long():
-    """Two per processor, and at most one more per sequence."""
+    """At most two per processor, plus one per sequence."""
     h200 = Machine(132, largest_cluster=16)
     plan = decode_plan(64, 8, 4, 1, 128, 2, 32768, h200)
     even = plan.evened(64, 8, h200)

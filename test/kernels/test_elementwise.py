@@ -1,4 +1,4 @@
-"""Vector add: exact except for one rounding."""
+"""Vector add: exact up to one rounding."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Attention of scores and masks that are functions, over the blocks that a mask shows."""
+"""Attention with score and mask functions, over the blocks that a mask leaves visible."""
 
 from typing import Any
 
@@ -181,7 +181,7 @@ def compare_gradients(rng, q, k, v, mask, score=None, **options):
 @pytest.mark.fuzz
 @pytest.mark.parametrize("name", MASKS)
 def test_gradients_through_masks(rng, name):
-    """For blocks that are not square, the last of which is partly filled by queries, and by keys."""
+    """For blocks that are not square; the last block is partly filled by queries, and by keys."""
     shape = (2, 4, 200, 330)
     function, args, exact = mask_of(name, shape)
     every = name == "of_even_heads"

@@ -33,7 +33,7 @@ TERMS = {
                     "residual": True},
     "row scale": {"row_scale": True},
 }  # fmt: skip
-# Forms that are only planned on GPUs, here on the CPU: described blocks, tiles that are not powers of two, splits.
+# Forms planned only for GPUs, here on the CPU: described blocks, tiles that are not powers of two, splits.
 FORMS = {
     "own": None,
     "described": GemmPlan(64, 48, 64),
@@ -51,8 +51,8 @@ FORMS = {
 
 
 def pairs(**factors):
-    """Rows in which every two values of two factors occur together: each row is the one, of a few dozen, with the most
-    new pairs. Not random: the same rows every time."""
+    """Rows in which every two values of two factors occur together: each row is the one, of a few dozen candidates,
+    with the most new pairs. The candidates are seeded: the same rows every time."""
     names = list(factors)
     open_pairs = {(i, x, j, y) for i, j in itertools.combinations(range(len(names)), 2)
                   for x in factors[names[i]] for y in factors[names[j]]}  # fmt: skip
@@ -196,7 +196,7 @@ def test_precision_of_float32(rng, precision):
     exact = reference.matmul(a, b)
     for right in (b, ordered(b, "columns")):
         error = np.linalg.norm(matmul(a, right, precision=precision) - exact) / np.linalg.norm(exact)
-        # tf32 has 10 bits behind the point; three products of such halves leave about 21.
+        # tf32 has 10 fraction bits; three products of such halves leave about 21.
         assert error <= (2.0**-10 if precision == "tf32" else 2.0**-20)
 
 

@@ -1,6 +1,7 @@
-"""Plans of matrix products: every one fits its machine and covers the product, and the model's figures behave.
+"""Plans of matrix products: every plan fits its machine and covers the product, and the model's estimates are
+plausible.
 
-Limits are recomputed here from the hardware's rules, independently of the code that chose.
+Limits are recomputed here from the hardware's rules, independently of the code that chose the plan.
 """
 
 import dataclasses
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.host
 
 @pytest.fixture
 def wgmma(monkeypatch):
-    """A machine whose tensor cores read shared memory, whatever the table says that the compiler can use today."""
+    """A machine whose tensor cores read shared memory, whatever the table says about the compiler's support."""
     monkeypatch.setattr(configs, "engine", lambda problem, machine: "wgmma")
     configs.plan.cache_clear()
     yield DEFAULT_GPU
@@ -35,7 +36,7 @@ def wgmma(monkeypatch):
 
 
 def check_fits(found: GemmPlan, problem: Problem) -> None:
-    """The hardware's rules: 227 KB of shared memory a block, 64K registers, wgmma's shapes, swizzled rows."""
+    """The hardware's rules: 227 KB of shared memory per block, 64K registers, wgmma's shapes, swizzled rows."""
     item = BYTES[problem.dtype]
     side, width = (found.m, found.n) if found.m // found.cluster >= 64 else (found.n, found.m)
     rows = side // found.cluster
@@ -46,9 +47,9 @@ def check_fits(found: GemmPlan, problem: Problem) -> None:
     if found.splits == 1:  # addends pass through separate memory
         ring += problem.addends * rows * width * 2
     assert found.stages >= 2 and ring + 1024 <= 227 * 1024, "shared memory"
-    # Accumulators besides about 40 registers of addresses and fragments, with a producer warp group present.
+    # Accumulators, and about 40 registers of addresses and fragments, with a producer warp group present.
     each = rows * width // (128 * found.consumers) // (2 if problem.accumulator == "f16" else 1)
-    if problem.dtype.startswith("float8") and problem.accumulator == "f32":  # the sum of a step besides the total sum
+    if problem.dtype.startswith("float8") and problem.accumulator == "f32":  # the sum of one step besides the total
         each *= 2
         assert each <= 200
     else:
@@ -87,7 +88,7 @@ def test_plans_that_do_not_fit_are_refused_with_the_reason():
 
 @pytest.mark.parametrize("change", [{}, {"splits": 2}, {"workers": 3}, {"skew": 1}], ids=str)
 def test_one_row_of_tiles_has_no_groups(change):
-    """For each matrix of a batch; more rows than a tile has are refused."""
+    """For each matrix of a batch; a plan with more rows than one tile has is rejected."""
     rng = np.random.default_rng(3)
     a, b = rng.standard_normal((3, 40, 72), np.float32), rng.standard_normal((3, 72, 100), np.float32)
     made = GemmPlan(64, 32, 16, "fma", group=0, described=False, **change)
@@ -109,7 +110,7 @@ def test_clusters_that_share_k_are_refused_with_the_reason():
     assert fits.options(DEFAULT_GPU) == {
         "schedule": "split", "stages": 5, "consumers": 2, "cluster": 2, "describe_pointers": False}  # fmt: skip
     assert (fits.rows, fits.width, fits.step) == (128, 64, 64)
-    # The ring, sums of two tiles, a block's columns of the result.
+    # The ring, the sums of two tiles, and a block's columns of the result.
     assert configs.shared_bytes(fits, problem) == (
         5 * (128 + 64) * 64 * 2 + 2 * (128 * 64 * 4 + 1024) + 128 * 32 * 2 + configs.RESERVED_SHARED
     )
@@ -122,13 +123,13 @@ def test_clusters_that_share_k_are_refused_with_the_reason():
         assert reason in refusal(dataclasses.replace(fits, **change), problem, DEFAULT_GPU), change
     for about in ({"accumulator": "f16"}, {"pairs": True}):
         assert "sums of 16 bits" in refusal(fits, Problem(128, 4096, 4096, **about), DEFAULT_GPU)
-    # Half of K, except for the cost of the exchange.
+    # Half of K, plus the cost of the exchange.
     alone = microseconds(GemmPlan(128, 64, 64, stages=5), problem, DEFAULT_GPU)
     assert 0.5 * alone < microseconds(fits, problem, DEFAULT_GPU) < alone
 
 
 def test_more_work_takes_longer(wgmma):
-    """For one plan, and for the chosen plans: in rows, columns, steps, bytes of an element."""
+    """For a fixed plan and for chosen plans: with more rows, columns, steps, bytes per element."""
     fixed = GemmPlan(128, 256, 64)
     for chosen in (lambda problem: fixed, lambda problem: plan(problem, wgmma)):
         for k, n in LAYERS.values():
@@ -150,7 +151,7 @@ def test_nothing_is_faster_than_the_machine(wgmma):
 
 
 def test_tiles_that_are_no_powers_of_two_save_waves(wgmma):
-    """28672 columns in tiles of 224 are 128 for 132 multiprocessors, in tiles of 256 only 112."""
+    """28672 columns in tiles of 224 make 128 tiles for 132 multiprocessors, but in tiles of 256 only 112."""
     for m in (64, 128, 256):
         found = plan(Problem(m, 28672, 4096), wgmma)
         assert (found.m, found.n) == (m, 224)
@@ -159,7 +160,7 @@ def test_tiles_that_are_no_powers_of_two_save_waves(wgmma):
 
 
 def test_large_products_share_an_operand_in_clusters(wgmma):
-    """Short sums by groups that take turns, long ones by groups that share a tile twice as large."""
+    """Short sums use groups that take turns, long ones use groups that share a tile twice as large."""
     for m, k in itertools.product((2048, 4096, 8192), (4096, 16384)):
         found = plan(Problem(m, 4096, k), wgmma)
         assert (found.m, found.cluster, found.consumers) == (256, 2, 2)
@@ -222,13 +223,14 @@ def test_the_plan_is_expected_to_be_as_fast_as_any_that_was_measured(wgmma):
 
 
 def test_one_multiprocessor_takes_no_more_of_the_l2_than_it_can(wgmma):
-    """104 that are busy gain nothing from what 28 others leave: 64 columns by 128 are faster than 80 by 104."""
+    """104 busy multiprocessors gain nothing from the share of the 28 idle ones: 64 columns by 128 are faster than 80 by
+    104."""
     assert plan(Problem(128, 4096, 14336), wgmma) == GemmPlan(64, 64, 128, stages=6, consumers=1)
     assert (plan(Problem(128, 4096, 4096), wgmma).n, plan(Problem(64, 4096, 4096), wgmma).n) == (64, 32)
 
 
 def test_few_rows_have_wide_tiles_of_weights_where_there_are_enough(wgmma):
-    """112 blocks of 256 keep memory as busy as 132 would, and read x a quarter as often as those of 64."""
+    """112 blocks of 256 keep memory as busy as 132 would, and read x a quarter as often as blocks of 64."""
     found = [plan(Problem(8, n, 4096), wgmma) for n in (28672, 6144, 4096)]
     assert [(p.m, p.n) for p in found] == [(8, 256), (8, 64), (8, 64)]
 
@@ -238,7 +240,7 @@ def test_few_rows_ask_memory_for_enough_ahead_and_no_more(wgmma):
     for layer, slots in (("qkv", 6), ("o", 8), ("down", 8), ("gate_up", 4)):
         found = plan(Problem(8, LAYERS[layer][1], LAYERS[layer][0]), wgmma)
         assert (found.stages, found.skew) == (slots, 1), layer
-    # Blocks that leave room for a second one would request twice as much, where there are more of them.
+    # Blocks that leave room for a second one would request twice as much, if there are more of them.
     many = next(p for p in configs.ranked(Problem(8, 28672, 4096), wgmma) if (p.n, p.k, p.splits) == (64, 128, 1))
     assert 2 * many.stages * (many.m + many.n) * many.k * 2 > 228 << 10
 
@@ -249,7 +251,7 @@ def test_two_rows_are_streamed_by_smaller_programs_where_there_are_many():
 
 
 def test_addends_make_tiles_smaller_and_splits_are_for_few_tiles(wgmma):
-    """An addend of a tile that fills the registers is waited for longest; partial products cross memory twice."""
+    """An addend is waited for longest if the tile fills the registers; partial products cross memory twice."""
     for size in (1024, 2048, 4096):
         with_c, without = (plan(Problem(size, size, size, addends=count), wgmma) for count in (1, 0))
         assert with_c.rows * with_c.width <= without.rows * without.width and with_c.n % 32 == 0
@@ -273,7 +275,7 @@ def test_types_that_the_schedule_multiplies_from_shared_memory():
     assert not plan(wide._replace(precision="tf32x3"), DEFAULT_GPU).with_roles
     for batches in (2, 64):
         assert plan(Problem(512, 512, 512, batches), DEFAULT_GPU).with_roles
-    # Bytes strided along K reach no instruction: nothing fetches them as products read them.
+    # Bytes strided along K suit no instruction: nothing loads them in the form that products read.
     assert not plan(Problem(4096, 4096, 4096, dtype="int8", fetched=False), DEFAULT_GPU).with_roles
 
 
@@ -283,10 +285,10 @@ def test_one_or_two_rows_are_streamed():
         assert found.schedule == "gemv" and found.m == m and found.even and not found.described
         programs = -(-n // found.n)
         assert programs >= 132 * 6, "several a multiprocessor"
-        # Bytes in flight on a multiprocessor with 1024 of its threads.
+        # Bytes in flight on a multiprocessor, by 1024 of its threads.
         assert 1024 * (found.n * found.k * 2 // (32 * found.num_warps)) >= 32 * 1024
         assert found.evict == ("evict_last" if n * k * 2 >= 100 << 20 else "")
-    # Tensor cores take three and four; CUDA cores multiply them where there are none.
+    # Tensor cores multiply three and four rows; CUDA cores do it where there are none.
     for m, dtype, schedule in ((3, "float16", "cooperative"), (4, "float16", "cooperative"), (4, "float32", "gemv"),
                                (5, "float32", "fma")):  # fmt: skip
         assert plan(Problem(m, 4096, 4096, dtype=dtype, streams=True), DEFAULT_GPU).schedule == schedule
@@ -320,7 +322,7 @@ def test_warps_that_feed_tensor_cores_from_registers(monkeypatch):
 
 
 def test_targets_that_multiply_from_registers_have_plans_for_it():
-    """For every type that has an instruction; float32 only where rounding on the way is allowed."""
+    """For every type with such an instruction; float32 only if rounding on the way is allowed."""
     kinds = [("float16", "f32", "ieee"), ("bfloat16", "f32", "ieee"), ("float16", "f16", "ieee"),
              ("int8", "f32", "ieee"), ("float8_e4m3fn", "f32", "ieee"), ("float32", "f32", "tf32"),
              ("float32", "f32", "bf16x3")]  # fmt: skip
@@ -331,7 +333,7 @@ def test_targets_that_multiply_from_registers_have_plans_for_it():
             found = plan(problem, of_target(row))
             assert found.schedule == "simple" and (found.m, found.n) == (128, 128), (row, dtype)
             assert refusal(found, problem, of_target(row)) == ""
-        # Two blocks per multiprocessor, each with a KiB reserved by the system.
+        # Two blocks per multiprocessor, each with 1 KiB reserved by the system.
         found = plan(Problem(4096, 4096, 4096), of_target(row))
         ring = found.stages * (found.m + found.n) * found.k * 2
         assert found.stages >= 3 and 2 * (ring + 1024) <= limits["shared_bytes_per_processor"]
@@ -359,7 +361,7 @@ def test_candidates(wgmma):
 
 
 def test_a_tuner_tries_shares_where_waves_are_ragged(wgmma):
-    """Only a tuner tries these: no plan is chosen whose parts are added within the launch."""
+    """Only the tuner tries these: the default plan never adds parts within the launch."""
     for (k, n), m in itertools.product(LAYERS.values(), (16, 64, 128, 512, 1024, 4096)):
         problem = Problem(m, n, k)
         chosen, found = plan(problem, wgmma), candidates(m, n, k)
@@ -372,29 +374,29 @@ def test_a_tuner_tries_shares_where_waves_are_ragged(wgmma):
             tiles = -(-m // each.m) * -(-n // each.n)
             if each.workers:
                 assert tiles % 132 and each.workers == 132 and each.cluster == 1
-                # A worker's share is a tile's steps at least where there is a whole wave, and at most two of them.
+                # A worker's share is at least a tile's steps if there is a whole wave, and at most two of them.
                 steps = tiles % 132 * -(-k // each.k) if tiles < 132 else (tiles % 132 + 132) * -(-k // each.k)
                 shared = configs.shares(each, tiles, k)
                 assert shared.share == -(-steps // 132) and shared.whole % 132 == 0
                 assert tiles < 132 or 1 <= shared.share / -(-k // each.k) <= 2
             assert microseconds(each, problem, wgmma) > 0
-    # Whole waves of every tile: 132 by 8 of them.
+    # Every tile in whole waves: 132 by 8 of them.
     even = candidates(132 * 256, 8 * 256, 4096)
     assert not any(each.workers for each in even if each.m == each.n == 256)
 
 
 def test_shares_take_less_time_where_the_last_wave_is_ragged(wgmma):
-    """By the model: 133 tiles take two waves, or a little more than one."""
+    """By the model, 133 tiles take two waves uncut, and little more than one when cut."""
     ragged, problem = GemmPlan(128, 256, 64, stages=3), Problem(128 * 133, 256, 16384)
     shared = dataclasses.replace(ragged, workers=132)
     assert microseconds(shared, problem, wgmma) < 0.7 * microseconds(ragged, problem, wgmma)
-    # Of waves that are whole nothing is cut: the same plan by another name.
+    # Whole waves are not cut: the same plan under another name.
     whole = Problem(128 * 132, 256, 16384)
     assert microseconds(shared, whole, wgmma) == microseconds(ragged, whole, wgmma)
 
 
 def test_parts_of_tiles_begin_where_they_are_cut(wgmma):
-    """Which columns of their rows blocks read at once is then the cut's to say."""
+    """The cut then determines which columns of their rows blocks read at the same time."""
     cuts = configs.cut_plans(Problem(8, 6144, 4096), wgmma)
     assert cuts and {p.skew for p in cuts} == {0}
 

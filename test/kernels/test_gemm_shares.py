@@ -1,8 +1,8 @@
-"""Products whose tiles are cut along K: stream-K, and splits that the last part's program adds.
+"""Products whose tiles are cut along K: stream-K, and splits whose parts are added by the last part's program.
 
-Operands are small integers where every order of sums gives the same result, so that a part that is lost, counted twice
-or added to another tile is noticed, and so is a term that is applied twice; they are normal numbers where the order
-must matter. Each test names the change of the kernel that it would catch.
+Operands are small integers where every order of summation gives the same result: then a part that is lost, counted
+twice or added to another tile shows, and so does a term that is applied twice. They are normal numbers where the order
+must matter. Each test names the change to the kernel that it would catch.
 """
 
 import itertools
@@ -51,7 +51,8 @@ def tell_shares(found, steps, cut: Cut, PLAN: kl.constexpr):
 
 @pytest.mark.parametrize("workers, waves", [(1, 1), (3, 2), (7, 1), (7, 2), (8, 3), (50, 1)])
 def test_shares_are_equal_and_cover_every_step_once(workers, waves):
-    """Off by one where a share or a tile begins or ends: a step twice, or not at all, or a part that is not counted."""
+    """Catches off-by-one errors at the ends of a share or tile: a step done twice or never, or a part that is not
+    counted."""
     most_parts = 0
     for tiles, of_tile in itertools.product((1, 5, 13, 22, 48), (1, 3, 16, 37)):
         plan = GemmPlan(32, 32, 32, workers=workers, waves=waves)
@@ -80,7 +81,7 @@ def test_shares_are_equal_and_cover_every_step_once(workers, waves):
         assert (times == 1).all()
         for told in parts_of.values():
             assert [(part, parts) for _, part, parts in sorted(told)] == [(i, len(told)) for i in range(len(told))]
-        # Whole waves come first; of the rest all have the same, as far as it goes.
+        # Whole waves come first; the rest is dealt out in equal shares, the last of which may be smaller.
         assert shared.whole == max(0, tiles // workers - waves + 1) * workers
         full, rest = divmod((tiles - shared.whole) * of_tile, shared.share)
         assert sorted(done, reverse=True) == [*[shared.share] * full, *[rest] * (rest > 0), *[0] * workers][:workers]
@@ -91,7 +92,8 @@ def test_shares_are_equal_and_cover_every_step_once(workers, waves):
 @pytest.mark.parametrize("name", PLANS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_terms_are_applied_once(rng, name, shape):
-    """Terms of each part, or of none. c is the result too: a part that writes before all are there shows as well."""
+    """Catches terms applied to each part, or to none. c is also the result, which shows a part that writes before all
+    are there."""
     m, n, k = shape
     a, b, c, bias, residual = (integers(rng, side) for side in ((m, k), (k, n), (m, n), (n,), (m, n)))
     exact = 2 * (a.astype(np.float64) @ b) + 3 * c + bias + residual
@@ -101,7 +103,7 @@ def test_terms_are_applied_once(rng, name, shape):
 
 @pytest.mark.parametrize("name", ["workers", "more workers than tiles", "splits"])
 def test_batches(rng, name):
-    """A tile that goes to another matrix of the batch, or whose parts are counted with another's."""
+    """Catches a tile that goes to another matrix of the batch, or parts counted with another matrix's."""
     a, b = integers(rng, (3, 70, 100), "int8"), integers(rng, (3, 100, 40), "int8")
     assert (matmul(a, b, plan=PLANS[name]) == a.astype(np.int32) @ b.astype(np.int32)).all()
 
@@ -110,7 +112,7 @@ def test_batches(rng, name):
     "name", ["more workers than tiles", "more workers than steps", "splits", "more splits than steps"]
 )
 def test_parts_of_float16_sums_are_added_in_float32(name):
-    """Partial sums that are rounded: 4097 is no float16, though the ones that each part has are."""
+    """Catches rounded partial sums: 4097 is not a float16, though each part's 1s are."""
     a, b = np.ones((130, 4097), np.float16), np.ones((4097, 65), np.float16)
     assert (matmul(a, b, accumulator="f16", out_dtype="float32", plan=PLANS[name]) == 4097).all()
 
@@ -122,7 +124,7 @@ def matmul_in_order(order, a, b, out, terms, cut, EPILOGUE: kl.constexpr, FORMUL
 
 
 class Reordered:
-    """The kernel with its programs reordered; keeps the counters."""
+    """The kernel with its programs reordered; the counters are kept."""
 
     def __init__(self, permute):
         self.permute, self.arrived = permute, None
@@ -139,7 +141,7 @@ class Reordered:
 
 @pytest.mark.parametrize("name", PLANS)
 def test_no_program_waits(name):
-    """A loop that runs until another program has done its part: it may be one that comes later, or never."""
+    """Catches a loop that waits for another program to do its part: that program may come later, or never."""
     a, b = np.empty((130, 300), np.float32), np.empty((300, 65), np.float32)
     (launch,) = launches_of(lambda: matmul(a, b, plan=PLANS[name]), CPU)
     text = launch.compile("cpu", to="tile").output
@@ -150,8 +152,8 @@ def test_no_program_waits(name):
 @pytest.mark.parametrize("name", PLANS)
 @pytest.mark.parametrize("shape", [(130, 65, 777), (65, 130, 100), (3, 65, 66, 100)], ids=str)
 def test_any_order_of_programs_gives_the_same_bits(rng, monkeypatch, name, shape):
-    """Sums in the order in which parts come; a counter of two tiles, or one that is not left at zero. One thread runs
-    programs one after the other, backwards too."""
+    """Catches sums in arrival order, a counter shared by two tiles, or one that is not left at zero. One thread runs
+    the programs one after another, also backwards."""
     *batch, m, n, k = shape
     a, b, bias = normal(rng, (*batch, m, k)), normal(rng, (*batch, k, n)), normal(rng, (n,))
     tiles = kiln.cdiv(m, PLANS[name].m) * kiln.cdiv(n, PLANS[name].n) * (batch or [1])[0]
@@ -170,8 +172,8 @@ def test_any_order_of_programs_gives_the_same_bits(rng, monkeypatch, name, shape
 
 
 def test_a_workspace_is_ready_for_the_next_launch(rng, monkeypatch):
-    """A counter that is not reset: no program would be last the next time. Sums that are assumed to be zero at
-    first."""
+    """Catches a counter that is not reset, so that no program would be last the next time, and sums that are assumed to
+    be zero initially."""
     kept = np.zeros(4096, np.int32)
     monkeypatch.setattr(kernel, "zeros", lambda count, like: kept[:count])
     monkeypatch.setattr(kernel, "empty", lambda spec, like: np.full(spec.shape, np.nan, spec.dtype))
@@ -182,7 +184,7 @@ def test_a_workspace_is_ready_for_the_next_launch(rng, monkeypatch):
 
 
 def test_no_part_is_outside_the_workspace(rng):
-    """A slot too few, or a part too many: accesses are checked against what was allocated."""
+    """Catches one slot too few or one part too many: accesses are checked against what was allocated."""
     a, b = integers(rng, (130, 300)), integers(rng, (300, 65))
     for name, plan in PLANS.items():
         with kiln.knobs.scope(check="bounds"):
@@ -191,7 +193,7 @@ def test_no_part_is_outside_the_workspace(rng):
 
 @pytest.mark.parametrize("tiles, k", [(12, 300), (5, 0)])
 def test_what_is_not_ragged_is_not_cut(tiles, k):
-    """Four whole waves, or nothing to sum: the plain kernel."""
+    """Four whole waves, or nothing to sum: the plain kernel runs."""
     shared = configs.shares(GemmPlan(32, 32, 32, workers=3), tiles, k)
     if k:
         assert shared.plan == GemmPlan(32, 32, 32) and shared[1:] == (12, 0, None, None, None)
@@ -211,7 +213,7 @@ def test_plans_that_say_nothing_sensible(rng, change):
 
 
 def test_more_steps_than_are_counted_are_refused():
-    """Shares that wrap around: of the last two waves there are never so many, of all tiles there may be."""
+    """Shares would overflow: the last two waves never have so many steps, but all tiles may."""
     assert configs.shares(GemmPlan(64, 64, 32, workers=132), 1 << 20, 1 << 16).plan.hands_in
     with pytest.raises(ArgumentError, match="expected fewer than 2\\^30 steps"):
         configs.shares(GemmPlan(64, 64, 32, workers=132, waves=1 << 20), 1 << 20, 1 << 16)

@@ -1,4 +1,4 @@
-"""Launches are planned without a device, and the library's calls reach every kernel it has."""
+"""Launches are planned without a device, and the library's calls cover every kernel in it."""
 
 import importlib
 

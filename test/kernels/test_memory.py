@@ -1,4 +1,4 @@
-"""Arrays that lie in memory in unusual ways: right results, or refused by name; never wrong numbers."""
+"""Arrays with unusual memory layouts: correct results, or rejected by name; never wrong numbers."""
 
 import mmap
 
@@ -64,7 +64,7 @@ def test_outputs_that_hold_an_element_twice_are_refused(rng):
 
 
 def test_outputs_over_inputs(rng):
-    """In place is right or refused; partial overlaps are refused."""
+    """In place is correct or rejected; partial overlaps are rejected."""
     memory = random(rng, 200)
     x, shifted, weight = memory[:96].reshape(12, 8), memory[8:104].reshape(12, 8), random(rng, 8)
     square = np.eye(8, dtype=np.float32)
@@ -140,7 +140,7 @@ def test_positions_outside_the_tables_stop_the_kernel(rng, given):
 
 
 def far_rows(dtype, count, stride, n):
-    """``count`` rows of ``n`` elements, ``stride`` elements apart, in memory that is taken only where it is touched."""
+    """`count` rows of `n` elements, `stride` elements apart, in memory that is allocated only where it is touched."""
     size = np.dtype(dtype).itemsize
     memory = mmap.mmap(-1, ((count - 1) * stride + n) * size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000)
     flat = np.frombuffer(memory, np.uint8).view(dtype)

@@ -1,4 +1,4 @@
-"""`kiln.kernels` by the names people look for: found lazily, listed, and explained by `help`."""
+"""`kiln.kernels` by the names that people look for: imported lazily, listed, and explained by `help`."""
 
 import pydoc
 import re

@@ -1,4 +1,4 @@
-"""RMSNorm, LayerNorm, residual + RMSNorm: shapes, strides, where they round."""
+"""RMSNorm, LayerNorm, residual + RMSNorm: shapes, strides, points of rounding."""
 
 import pydoc
 
@@ -60,7 +60,8 @@ def test_layer_norm(rng, shape, dtype, biased):
 
 
 def test_layer_norm_of_a_large_mean(rng):
-    """The variance comes from centred values: a mean 1000 times the spread costs digits of x, not of the variance."""
+    """The variance is computed from centred values: a mean 1000 times the spread costs digits of x, not of the
+    variance."""
     x = random(rng, (4, 1024)) + np.float32(1000)
     weight = np.ones(1024, np.float32)
     assert_close(layer_norm(x, weight), reference.layer_norm(x, weight), length=1024, scale=1000)
@@ -69,7 +70,7 @@ def test_layer_norm_of_a_large_mean(rng):
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("n", [5, 896, 8192])
 def test_layer_norm_of_16_bits_with_outliers(rng, n, dtype):
-    """Distances from four elements' middle: large means, outliers among the four, constant rows."""
+    """Distances from the mean of four elements: large means, outliers among the four, constant rows."""
     x = random(rng, (6, n), "float32")
     x[0] += 1000
     x[1, 0] = 3e4

@@ -50,7 +50,7 @@ def test_many_steps_follow_the_reference(rng):
     assert_close(parameter, exact[0], length=20)
 
 
-# Shapes and types of the tensors of one list: parameter and gradient, moments, whether there is a master.
+# Shapes and types of the tensors of a list: parameter and gradient, moments, whether there is a master copy.
 MIX = [
     ((5000,), "float32", "float32", False),
     ((2048,), "float32", "float32", False),
@@ -173,7 +173,7 @@ def test_list_errors(rng):
 
 
 class Elsewhere(np.ndarray):
-    """Host memory that says it is on the GPU of this number, as other libraries' arrays say it."""
+    """Host memory that claims to be on the GPU with this number, in the way other libraries' arrays say it."""
 
     gpu = 0
 

@@ -1,6 +1,6 @@
-"""Launch policies: what a GPU is given is legal and covers it; every form of a row kernel gives the same answer.
+"""Launch policies: GPU launches are legal and cover their work; every form of a row kernel gives the same answer.
 
-The forms that only GPUs are planned (several rows a program, rows walked in blocks) run here on the CPU target.
+Forms planned only for GPUs (several rows per program, rows processed in blocks) run here on the CPU target.
 """
 
 import numpy as np
@@ -55,13 +55,14 @@ def test_row_plans(count, itemsize, streams, where):
 
 
 def test_wide_rows_wait_as_they_were_loaded():
-    """16-bit rows beyond a block: 64 elements a thread in small blocks, weights together with the row."""
+    """16-bit rows longer than a block: 64 elements per thread in small blocks, weights loaded together with the row."""
     assert rows.plan(8192, 32768, 2, 1, DEFAULT_GPU) == RowPlan(32768, 1, 4, 4, streaming=True)
     assert rows.plan(512, 131072, 2, 1, DEFAULT_GPU) == RowPlan(131072, 1, 8, 8, streaming=True)
     weighted = rows.plan(512, 131072, 2, 1, DEFAULT_GPU, vectors=1)
     assert weighted == RowPlan(131072, 1, 8, 8, streaming=True)
     assert rows.plan(1024, 32768, 2, 1, DEFAULT_GPU, vectors=1) == RowPlan(32768, 1, 4, 4)
-    # No room for two vectors, nothing gained in float32 or from two arrays, nothing to share a processor with.
+    # No such plan if there is no room for two vectors, no gain (float32 or two arrays), or no other block on the
+    # multiprocessor.
     for count, itemsize, streams, vectors in ((4096, 2, 1, 2), (4096, 4, 1, 0), (4096, 2, 2, 1), (4, 2, 1, 0)):
         other = rows.plan(count, 131072, itemsize, streams, DEFAULT_GPU, vectors=vectors)
         assert other.block / (32 * other.num_warps * other.cluster) <= 32, other
@@ -75,7 +76,8 @@ def test_rows_of_half_vectors_have_no_masks(vectors):
 
 
 def test_streams_far_beyond_the_l2_are_read_with_a_priority():
-    """By what is read, of the device's own cache; rows of one array, rows of two, flat arrays; never on the CPU."""
+    """Decided by the bytes read and the device's own cache; for rows of one array, rows of two, flat arrays; never on
+    the CPU."""
     small = DEFAULT_GPU._replace(l2_bytes=10 << 20)
     for count, n, streams, large, where in (
         (16384, 4096, 1, True, DEFAULT_GPU), (8192, 4096, 1, False, DEFAULT_GPU), (8192, 4096, 2, True, DEFAULT_GPU),
@@ -84,10 +86,10 @@ def test_streams_far_beyond_the_l2_are_read_with_a_priority():
         assert rows.plan(count, n, 2, streams, where).streaming == large, (count, n, streams)
         assert flat.plan(n, 2, where, read_bytes=2 * count * n * 2 * streams).streaming == large
     assert flat.plan(1 << 30, 2, DEFAULT_GPU).streaming is False
-    # Twice the bytes a thread, but only of streams.
+    # Twice the bytes per thread, but only for streams.
     assert rows.plan(16384, 8192, 2, 1, DEFAULT_GPU, 1, 32) == RowPlan(8192, 1, 8, streaming=True)
     assert rows.plan(2048, 8192, 2, 1, DEFAULT_GPU, 1, 32) == RowPlan(8192, 1, 16)
-    # Rows that are read twice are to be found again.
+    # Rows that are read twice should still be in the cache.
     looped = rows.plan(4096, 1 << 20, 2, 1, OLDER)
     assert looped.loop and not looped.streaming
 
@@ -143,7 +145,7 @@ def test_blocks_that_end_rows_early_shrink():
 
 
 def test_rows_whose_threads_would_idle():
-    """Of many rows 256 threads, of two streams with at most 48 elements each; what wastes nothing goes on as it did."""
+    """256 threads for many rows, with at most 48 elements each for two streams; plans without waste stay the same."""
     for n, streams, block, cluster in ((5120, 1, 5120, 1), (5120, 2, 5120, 1), (11008, 1, 12288, 1),
                                        (11008, 2, 12288, 1), (18944, 2, 20480, 2)):  # fmt: skip
         found = rows.plan(4096, n, 2, streams, DEFAULT_GPU, 1, 32)
@@ -152,11 +154,11 @@ def test_rows_whose_threads_would_idle():
         found = rows.plan(100, n, 2, streams, DEFAULT_GPU, 1, 32)
         assert (found.block, found.num_warps) == (block, warps), (n, streams)
     assert rows.plan(4096, 5120, 4, 1, DEFAULT_GPU, 1, 32).num_warps > 8
-    assert rows.plan(4096, 4096, 2, 2, DEFAULT_GPU, 1, 32).num_warps == 16  # nothing idles
+    assert rows.plan(4096, 4096, 2, 2, DEFAULT_GPU, 1, 32).num_warps == 16  # no thread idles
 
 
 def test_a_few_long_rows_are_spread_over_a_large_cluster():
-    """More rows have multiprocessors enough as they are."""
+    """With more rows, the multiprocessors are busy anyway."""
     for rows_, n, itemsize, streams, vectors, warps in ((1, 18944, 2, 1, 0, 2), (44, 18944, 2, 2, 1, 2),
                                                         (1, 18944, 2, 1, 2, 2), (1, 32768, 4, 1, 0, 4)):  # fmt: skip
         found = rows.plan(rows_, n, itemsize, streams, DEFAULT_GPU, vectors)
@@ -167,7 +169,7 @@ def test_a_few_long_rows_are_spread_over_a_large_cluster():
 
 
 def test_a_long_row_for_each_multiprocessor():
-    """Many operations an element: all threads; few: two small blocks. Many rows that are alone: one block."""
+    """Many operations per element: all threads; few: two small blocks. Many rows, one per program: one block."""
     for rows_, n, streams, vectors, asked, warps, cluster in (
         (130, 18944, 1, 0, 64, 32, 1),
         (130, 32768, 1, 0, 64, 32, 1),
@@ -228,7 +230,7 @@ def test_parts_are_of_few_elements():
 
 
 def test_long_rows_with_two_vectors_are_not_masked():
-    """Where few enough elements fall to a thread; else it holds little."""
+    """If few enough elements fall to each thread; otherwise a thread holds little."""
     for n, block, warps, cluster in ((13824, 13824, 8, 1), (32768, 32768, 8, 2), (11008, 12288, 16, 1),
                                      (14000, 16384, 4, 4), (28000, 28672, 4, 4)):  # fmt: skip
         found = rows.plan(4096, n, 2, 1, DEFAULT_GPU, 2, 128 if n <= 16384 else 64)
@@ -237,7 +239,7 @@ def test_long_rows_with_two_vectors_are_not_masked():
 
 @pytest.mark.parametrize("n,early", [(4096, True), (13824, True), (32768, True), (11008, False), (14000, False)])
 def test_weights_are_read_with_the_row_where_registers_allow(n, early):
-    """`kiln-hoist-reads` decides, by what a thread of the plan holds."""
+    """`kiln-hoist-reads` decides this by what each thread of the plan holds."""
     x, weight = blank((4096, n), "float16"), blank((n,), "float16")
     (found,) = launches_of(lambda: layer_norm(x, weight, weight), DEFAULT_GPU)
     text = str(found.compile("sm_90a", "kgpu").output)
@@ -270,7 +272,7 @@ def test_programs_that_wait_do_more_than_they_waste():
 
 
 def test_short_rows_share_a_program():
-    """While there are programs enough; not rows that fill a block."""
+    """As long as there are enough programs; not for rows that fill a block."""
     with machine.launch_options(pdl=True):
         found = [flat.plan(n, 2, DEFAULT_GPU, rows=rows_, whole_rows=True)
                  for rows_, n in ((4096, 512), (4096, 1024), (777, 512), (4096, 2048), (130, 512))]  # fmt: skip
@@ -287,7 +289,7 @@ def test_programs_that_are_resident_at_once_have_one_warp():
 
 
 def test_programs_of_dependent_launches_do_more():
-    """Each of them waits for the launch before."""
+    """Each of them waits for the previous launch."""
     alone = flat.plan(1 << 24, 2, DEFAULT_GPU)
     with machine.launch_options(pdl=True):
         assert flat.plan(1 << 24, 2, DEFAULT_GPU).block == 2 * alone.block
@@ -320,7 +322,7 @@ PLANS = {
     "one": RowPlan(128),
     "priority": RowPlan(128, streaming=True),
 }
-# Rows that fill the tiles, that leave some over, and columns likewise.
+# Rows that fill the tiles, and rows that leave a remainder; the same for columns.
 SHAPES = [(8, 128), (7, 128), (5, 100), (1, 33)]
 
 
@@ -343,7 +345,7 @@ def test_every_form_of_a_row_kernel(rng, shape, dtype, plan):
 
 @pytest.mark.parametrize("round_sum", [True, False])
 def test_long_rows_in_place(rng, round_sum):
-    """The outputs may be the inputs, also where a row is read twice."""
+    """The outputs may be the inputs, even if a row is read twice."""
     x, residual, weight = random(rng, (3, 100)), random(rng, (3, 100)), random(rng, 100)
     want = norm.residual_rms_norm(x, residual, weight, round_sum=round_sum)
     residual_rms_norm(x, residual, weight, round_sum=round_sum, out=(x, residual), plan=PLANS["blocks"])

@@ -1,4 +1,4 @@
-"""Decoding over quantised caches: attention over what the codes mean, for lengths around blocks, groups and steps."""
+"""Decoding over quantised caches: attention over the decoded values, for lengths around blocks, groups and steps."""
 
 import pathlib
 import re
@@ -56,7 +56,7 @@ def test_queries(rng, bits, dtype):
 @pytest.mark.parametrize("lanes, in_turns", [(4, False), (1, True)])
 @pytest.mark.parametrize("bits", [8, 4])
 def test_queries_as_columns(rng, bits, lanes, in_turns):
-    """The form that a plan of eight rows has, over channels of keys far from zero too."""
+    """The form of a plan of eight rows, also for channels of keys far from zero."""
     lengths = [300, 1, 0, 31, 33, 128, 257]
     k, v = caches(rng, len(lengths), 300, 2, 64)
     k[..., ::16] += (10 * rng.standard_normal((len(lengths), 1, 2, 4))).astype(np.float16)
@@ -66,7 +66,7 @@ def test_queries_as_columns(rng, bits, lanes, in_turns):
 
 
 def test_queries_are_columns():
-    """Where eight are enough and a warp has a lane."""
+    """Used if eight columns are enough and each warp has a lane of the plan."""
 
     def rows(group, queries, size, bits, machine=DEFAULT_GPU):
         return quantized_plan(8, 8, group, queries, size, bits, 4096, machine).rows
@@ -78,7 +78,8 @@ def test_queries_are_columns():
 
 
 def test_plans_of_codes():
-    """Shares take steps in turns but of pages; where all programs fit at once, registers are shared out among them."""
+    """Shares take steps in turns except with pages; if all programs fit at once, the registers are divided among
+    them."""
     long, many = (
         quantized_plan(batch, 8, 4, 1, 128, 4, length, DEFAULT_GPU) for batch, length in ((8, 32768), (64, 512))
     )
@@ -90,8 +91,8 @@ def test_plans_of_codes():
 @pytest.mark.parametrize("rows", [16, 8])
 @pytest.mark.parametrize("bits, side", [(8, 16), (8, 128), (4, 32), (4, 96), (4, 256)])
 def test_pages(rng, bits, side, rows):
-    """Pages shorter than a step, as long as one and longer, in any order: written by `append`, read by `decode`. No
-    page is read or written that no sequence has."""
+    """Pages shorter than a step, as long as one and longer, in any order: written by `append`, read by `decode`. Pages
+    of no sequence are neither read nor written."""
     lengths, heads, size = np.array([257, 0, 33, 96], np.int32), 2, 32
     q, k, v = (random(rng, (4, 257, n, size), "float16") for n in (4, heads, heads))
     per = -(-257 // side)
@@ -191,7 +192,7 @@ def test_what_the_readme_says_of_errors():
 
 
 def test_bytes_of_a_cache():
-    """Llama-3-8B: 32 layers, 8 heads of 128, 1,024 tokens. Beside the codes that is 1 and 2.5 MiB."""
+    """Llama-3-8B: 32 layers, 8 heads of 128, 1,024 tokens. Besides the codes, that is 1 and 2.5 MiB."""
     like = np.empty(0, np.float16)
     size = {}
     for bits in (8, 4):

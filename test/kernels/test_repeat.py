@@ -1,5 +1,5 @@
-"""Calls that repeat the launches of an earlier call of their kind: they give what the function gives, and everything
-that determines a call is part of its kind."""
+"""Calls that repeat the launches of an earlier call of their kind give the function's result, and a call's kind
+includes everything that determines it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def normal(rng, *shape):
     return rng.standard_normal(shape, dtype=np.float32)
 
 
-# The function, and arguments for it: new ones of the same kind at each call.
+# The function, and new arguments of the same kind for each call.
 CALLS = {
     "rms_norm": (rms_norm, lambda rng: ((normal(rng, 5, 100), normal(rng, 100)), {"eps": 1e-5})),
     "rms_norm out": (rms_norm, lambda rng: ((normal(rng, 5, 100), normal(rng, 100)), {"out": normal(rng, 5, 100)})),
@@ -67,7 +67,7 @@ PLAN = RowPlan(block=80)
 
 
 def counted(function, *args, **kwargs):
-    """The result, and how many calls the cache has seen, recorded and repeated meanwhile."""
+    """The result, and how many calls the cache saw, recorded and repeated during the call."""
     before = (function._calls or function._make_calls()).counts
     result = function(*args, **kwargs)
     return result, tuple(now - then for now, then in zip(function._calls.counts, before, strict=True))
@@ -114,7 +114,7 @@ def warmed(function, *args, **kwargs):
 
 
 def whole(rng, *shape):
-    """An array that owns its memory, so that its end is known; at a multiple of 16."""
+    """An array that owns its memory, so that the end of its life is known; aligned to 16."""
     return next(x for x in (normal(rng, *shape) for _ in range(1000)) if x.ctypes.data % 16 == 0)
 
 
@@ -153,7 +153,7 @@ def test_the_kind(change, rng):
 
 
 def test_alignment(rng):
-    """Code that assumes an address to be a multiple of 16 is not launched for another address."""
+    """Code that assumes an address to be a multiple of 16 is not launched for other addresses."""
     memory = np.zeros(4 * 80, np.float32)
     first = -memory.ctypes.data // 4 % 64
     even, odd = memory[first : first + 64], memory[first + 1 : first + 65]
@@ -263,7 +263,7 @@ def test_arrays_of_other_classes_take_the_long_way(rng):
 
 
 def test_products_that_count_take_the_long_way(rng):
-    """Counters belong to a stream and not to an argument, so these launches are not repeated."""
+    """Counters belong to a stream, not to an argument, so these launches are not repeated."""
     a, b = normal(rng, 20, 4096), normal(rng, 4096, 24)
     for _ in range(4):
         out, _ = counted(matmul, a, b, splits=2)

@@ -10,7 +10,7 @@ from kiln.kernels.rope import reference, rope, rope_tables
 
 
 def check(q, k, cos, sin, **kwargs):
-    """In the form for this machine, and in that for a GPU."""
+    """Checks the form for this machine and the form for a GPU."""
     exact = reference.rope(q, k, cos, sin, **kwargs)
     for form in (contextlib.nullcontext(), planning_for(DEFAULT_GPU)):
         with form:

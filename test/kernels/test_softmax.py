@@ -58,7 +58,7 @@ def test_infinities():
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_parts_of_a_row_without_weight(rng, dtype):
-    """A row is reduced in parts, some of which see only -inf, or differ by more than the range of exp2."""
+    """A row is reduced in parts; some contain only -inf, or differ by more than the range of exp2."""
     x = random(rng, (6, 4096), dtype)
     x[0, :3000] = -np.inf
     x[1, 5:] = -np.inf

@@ -1,7 +1,7 @@
-"""How the library is written: kernels short and of few parameters, beside formulas that quote their lines.
+"""The library's style: short kernels with few parameters, next to formulas that quote their lines.
 
-Read off the source. The bounds are those that a kernel author would call readable; whoever passes one splits the kernel
-or gives its arguments a view.
+Checked on the source. The bounds are what a kernel author would call readable; if a kernel exceeds one, split it or
+group its arguments in a view.
 """
 
 import ast
@@ -72,7 +72,7 @@ def squeezed(text: str) -> str:
 
 
 def quoted(readme: str) -> list[str]:
-    """The code in the last column of tables with a column of formulas."""
+    """The code in the last column of tables that have a column of formulas."""
     lines: list[str] = []
     for table in re.findall(r"^\|.*\bformula\b.*\n\|[-| ]+\n((?:\|.*\n)+)", readme, re.MULTILINE):
         for row in table.splitlines():
@@ -82,7 +82,7 @@ def quoted(readme: str) -> list[str]:
 
 
 def stands_in(quote: str, source: str) -> bool:
-    """Whether a line of the source matches, where … stands for anything on it."""
+    """Whether a line of the source matches; … stands for any text."""
     pattern = ".*?".join(re.escape(squeezed(part)) for part in quote.split("…"))
     return any(re.search(pattern, squeezed(line)) for line in source.splitlines())
 
@@ -90,7 +90,8 @@ def stands_in(quote: str, source: str) -> bool:
 FAMILIES = sorted(path.parent.name for path in ROOT.glob("*/kernel.py"))
 
 
-# Lists blocks of a mask; the same as another kernel, for long rows; rotate and write as the tables beside them say.
+# Exempt: one lists the blocks of a mask, one is another kernel for long rows, and the others rotate and write as the
+# tables next to them say.
 IN_PROSE = ("block_mask_kernel", "softmax_long_kernel", "append_kernel", "append_quantized_kernel",
             "decode_in_columns_kernel")  # fmt: skip
 

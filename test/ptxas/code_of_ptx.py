@@ -1,4 +1,4 @@
-"""What can be read off PTX: the width of its accesses to global memory."""
+"""What PTX text shows: the width of its accesses to global memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _BITS = re.compile(r"\.[bufs](\d+)$")
 
 
 def widths(ptx: str) -> dict[str, dict[int, int]]:
-    """For "ld" and "st": bytes of one access to global memory -> how many there are in the text."""
+    """For "ld" and "st": bytes of one access to global memory -> number of such accesses in the text."""
     found: dict[str, dict[int, int]] = {"ld": {}, "st": {}}
     for kind, modifiers in _ACCESS.findall(ptx):
         lanes = re.search(r"\.v(\d)", modifiers)
@@ -21,6 +21,6 @@ def widths(ptx: str) -> dict[str, dict[int, int]]:
 
 
 def share(counts: dict[int, int], at_least: int) -> float:
-    """The share of the bytes that accesses of `at_least` bytes move; 1 if nothing is accessed."""
+    """The share of bytes moved by accesses of at least `at_least` bytes; 1 without accesses."""
     total = sum(size * count for size, count in counts.items())
     return sum(size * count for size, count in counts.items() if size >= at_least) / total if total else 1.0

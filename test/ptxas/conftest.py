@@ -1,7 +1,7 @@
-"""Tests of machine code for GPUs without a GPU: ptxas assembles, nvdisasm reads it back.
+"""Tests of machine code for GPUs without a GPU: ptxas assembles, nvdisasm disassembles.
 
-The pinned packages of the environment are used where they are, so that the figures are the same everywhere; else what
-`kiln info` shows. Without a ptxas everything here is skipped, with that reason.
+The pinned packages of the environment are used if installed, so that results are the same everywhere; otherwise the
+tools that `kiln info` shows. Without ptxas everything here is skipped for that reason.
 """
 
 import pathlib

@@ -1,4 +1,4 @@
-"""Attention's schedule as ptxas leaves it: nothing spilt, no product made alone, softmax under the second product."""
+"""Attention's schedule after ptxas: no spills, no serialised products, softmax overlaps the second product."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from kiln.kernels.attention import BlockMask, attention, attention_varlen, flex_
 from kiln.kernels.launches import launches_of
 from kiln.kernels.machine import of_target
 
-# Head size, tokens, causal: what the default plans tell apart. Threads of two groups begin with 168 registers, of
-# three with 128.
+# Head size, tokens, causal: the cases that the default plans distinguish. With two groups threads start with 168
+# registers, with three with 128.
 CONFIGURATIONS = [
     (64, 1024, False, 128), (64, 1024, True, 168), (64, 4096, False, 128), (64, 16384, True, 128),
     (48, 512, False, 128), (80, 1024, True, 168), (96, 1024, False, 168), (128, 1024, False, 168),
@@ -31,7 +31,7 @@ MARK = re.compile(r"^\s*(?:/\*[0-9a-f]+\*/)?\s*(?:@!?U?P\w+\s+)?(HGMMA|WARPGROUP
 def compiled(
     size: int, tokens: int, causal: bool, dtype: object, folder: Path, in_place: bool = False
 ) -> tuple[str, str]:
-    """What ptxas says, and the SASS."""
+    """The output of ptxas, and the SASS."""
     q = np.empty((16384 // tokens, tokens, 32, size), dtype)
     k = np.empty((16384 // tokens, tokens, 8, size), dtype)
     out = q if in_place else None
@@ -68,8 +68,8 @@ def test_nothing_is_spilt_or_made_alone(size, tokens, causal, registers, dtype, 
 
 @pytest.mark.parametrize(("size", "keys"), [(64, 96), (128, 128)])
 def test_softmax_runs_under_the_second_product(size, keys, tmp_path: Path):
-    """Of each loop: the scores and the product are begun, only the scores waited for, and what they are exponents of
-    stands before the wait for the product."""
+    """In each loop the scores and the second product are started, but only the scores are waited for; their
+    exponentials come before the wait for the product."""
     _, sass = compiled(size, 4096, True, np.float16, tmp_path)
     marks = [(kind, "0x0" in rest) for kind, rest in MARK.findall(sass)]
     loops = 0
@@ -102,7 +102,7 @@ def test_warps_go_around_many_sums_that_keep_their_scale(size, around, tmp_path:
 
 @pytest.mark.parametrize(("size", "tokens"), [(64, 1024), (64, 8192), (128, 1024)])
 def test_in_place_there_is_no_schedule_and_nothing_spills(size, tokens, tmp_path: Path):
-    """The loading role would fetch queries that the other one overwrites."""
+    """The loading role would prefetch queries that the other role overwrites."""
     said, sass = compiled(size, tokens, False, np.float16, tmp_path, in_place=True)
     assert "USETMAXREG" not in sass and "UTMALDG" not in sass
     assert "HGMMA" in sass or "HMMA" in sass
@@ -164,13 +164,13 @@ def test_causal_slopes_take_one_operation_more_a_score(size, slopes, operations,
     _, sass = assembled(lambda: attention(*qkv(size), alibi_slopes=slopes, causal=True), tmp_path)
     begin = re.search(r"WARPGROUP\.DEPBAR\.LE\s+gsb0, 0x1", sass).end()
     step = sass[begin : sass.index("PMTRIG", begin)]
-    scores = len(re.findall(r"MUFU\.EX2", step)) - 2  # and what corrects two rows
+    scores = len(re.findall(r"MUFU\.EX2", step)) - 2  # and the corrections of two rows
     assert scores >= 40 and len(re.findall("I2F", step)) <= 1
     assert 0 <= len(re.findall(r"\b(?:FFMA|FMUL|FADD)\b", step)) - operations * scores <= 16
 
 
 def test_a_causal_window_takes_one_choice_a_score(tmp_path: Path):
-    """Both its ends are one comparison: the steps that have a mask take what causal ones take."""
+    """Both ends of the window take a single comparison: masked steps cost the same as causal ones."""
     choices = []
     for options in ({"causal": True}, {"window": (1024, 0)}):
         _, sass = assembled(lambda options=options: attention(*qkv(), **options), tmp_path)

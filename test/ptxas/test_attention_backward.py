@@ -1,4 +1,4 @@
-"""Attention's gradients by their schedule, as ptxas leaves them: nothing spilt, no product alone, work under them."""
+"""The schedule of attention's gradients after ptxas: no spills, no serialised products, work overlaps them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOKENS = 1024
 
 
 def launches(size: int, target: str = "sm_90a", tokens: int = TOKENS, **options: Any) -> dict[str, Launch]:
-    """By kernel, of heads of which two share keys."""
+    """Launches by kernel name, for heads of which two share keys."""
     q, k = np.empty((1, tokens, 4, size), np.float16), np.empty((1, tokens, 2, size), np.float16)
     lse = np.empty((1, 4, tokens), np.float32)
     found = launches_of(
@@ -32,7 +32,7 @@ def launches(size: int, target: str = "sm_90a", tokens: int = TOKENS, **options:
 
 
 def compiled(launch: Launch, target: str, folder: Path) -> tuple[str, str]:
-    """What ptxas says, and the SASS."""
+    """The output of ptxas, and the SASS."""
     source, cubin = folder / "kernel.ptx", folder / "kernel.cubin"
     source.write_text(launch.compile(target, to="ptx").output)
     command = [toolchain.ptxas().path, f"-arch={target}", "-v", source, "-o", cubin]
@@ -53,7 +53,7 @@ def test_nothing_is_spilt_or_made_alone(size, options, kernel, tmp_path: Path):
     launch = launches(size, **options)[kernel]
     assert launch.options["schedule"] == "streams"
     said, sass = compiled(launch, "sm_90a", tmp_path)
-    # Sums of 160 keys a step leave a few registers less than where a program is takes, which waits in memory.
+    # Sums of 160 keys per step leave a few registers too few for a program's position, which is kept in memory.
     few = 32 if (size, kernel) == (64, "queries_kernel") else 0
     assert "Used 168 registers" in said and max(map(int, re.findall(r"(\d+) bytes spill", said))) <= few
     # Notes: setmaxnreg ignored, products serialised.
@@ -75,12 +75,12 @@ def test_three_groups_of_long_heads(kernel, tmp_path: Path):
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_five_products_of_columns(causal, tmp_path: Path):
-    """Heads of 64: dq's product has 64 rows, so each of two groups has 48 of 96 columns; nothing is spilt."""
+    """Heads of 64: dq's product has 64 rows, so each of two groups has 48 of 96 columns; nothing spills."""
     plan = BackwardPlan(96, 128, 128, 160, "streams", rows=128)
     launch = launches(64, deterministic=False, causal=causal, plan=plan)["keys_kernel"]
     text = launch.compile("sm_90a", to="ptx").output
     columns = [int(n) for n in re.findall(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16", text)]
-    # Scores and dP, of a depth of 64; dv and dk of 96; dq of 128, in columns.
+    # Scores and dP have a depth of 64; dv and dk of 96; dq of 128, in columns.
     assert columns == [96] * 8 + [64] * 6 + [48] * 8 + [64] * 6 if not causal else columns.count(48) == 16
     said, _ = compiled(launch, "sm_90a", tmp_path)
     assert "Used 168 registers" in said and max(map(int, re.findall(r"(\d+) bytes spill", said))) == 0
@@ -89,7 +89,7 @@ def test_five_products_of_columns(causal, tmp_path: Path):
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_five_products(causal, tmp_path: Path):
-    """dq's part of a step leaves by the copy engine, box by box, during dk's product; there are two barriers per
+    """dq's part of a step is stored by the copy engine, box by box, during dk's product; there are two barriers per
     step."""
     found = launches(128, deterministic=False, causal=causal)
     assert list(found) == ["rows_kernel", "keys_kernel", "round_kernel"]
@@ -100,7 +100,7 @@ def test_five_products(causal, tmp_path: Path):
     assert len(re.findall(r"UTMAREDG\.2D\.ADD", sass)) == 2 * loops and "RED.E" not in sass
     marks = re.findall(r"\b(HGMMA|WARPGROUP\.DEPBAR|BAR\.SYNC|UTMAREDG)\b(.*)", sass)
     kinds = [kind for kind, _ in marks]
-    # Scores and dP, of a depth of 128; dv, dq and dk, of 64, 128 and 64.
+    # Scores and dP have a depth of 128; dv, dq and dk of 64, 128 and 64.
     assert kinds.count("HGMMA") == loops * (8 + 8 + 4 + 8 + 4)
     first = kinds.index("UTMAREDG")
     wait = max(i for i in range(first) if kinds[i] == "WARPGROUP.DEPBAR")
@@ -110,7 +110,7 @@ def test_five_products(causal, tmp_path: Path):
 @pytest.mark.parametrize("size", [64, 128])
 @pytest.mark.parametrize("bias", [False, True])
 def test_what_waits_in_memory_is_no_more_than_is_let_pass(size, bias):
-    """Three loops over queries, and what a program needs at its end beside 192 registers of sums and scores."""
+    """Three loops over queries, and what a program needs at its end in addition to 192 registers of sums and scores."""
     options = {"window": (100, 0), "causal": True, "alibi_slopes": np.empty(4, np.float32)}
     if bias:
         options["bias"] = np.empty((1, 4, TOKENS, TOKENS), np.float16)
@@ -120,8 +120,8 @@ def test_what_waits_in_memory_is_no_more_than_is_let_pass(size, bias):
 
 @pytest.mark.parametrize("size", [64, 128])
 def test_work_runs_under_products(size, tmp_path: Path):
-    """A step begins two products and waits for the first; the exponentials come before the wait for the second, after
-    which dv's begins, and at the end nothing is in flight."""
+    """A step starts two products and waits for the first. The exponentials come before the wait for the second, after
+    which dv's product starts; at the end nothing is in flight."""
     _, sass = compiled(launches(size)["keys_kernel"], "sm_90a", tmp_path)
     marks = [(kind, "0x0" in rest) for kind, rest in MARK.findall(sass)]
     kinds = [kind for kind, _ in marks]

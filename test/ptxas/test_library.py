@@ -1,7 +1,7 @@
-"""Every kernel of the library, for every GPU of the target table: it assembles without a spill, or is refused by name.
+"""Every kernel of the library assembles for every GPU of the target table without a spill, or is rejected by name.
 
-Plans are those of a machine of that row. Registers are asserted against what the block may have, so that a launch
-cannot fail for them.
+Plans are made for a machine of that row. Register counts are checked against what the block may use, so that a launch
+cannot fail because of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kiln.kernels.norm import rms_norm
 from kiln.kernels.softmax import softmax
 
 ROWS = [row["name"] for row in _kiln.targets() if row["kind"] == "cuda"]
-# Moved past the registers once, in wide pieces: what they cost is their memory traffic.
+# Data passes through the registers once, in wide accesses: these kernels cost their memory traffic.
 STREAMING = ("elementwise", "softmax", "norm", "activation", "rope", "optimizer")
 
 
@@ -42,7 +42,7 @@ def test_every_kernel_assembles_without_spills(row: str, family: str):
             spilt = usage["spill_stores"] + usage["spill_loads"]
             if spilt:
                 problems.append(f"{what}: {spilt} bytes of spills with {usage['registers']} registers")
-            # Registers are given out in groups of eight a thread.
+            # Registers are allocated in groups of eight per thread.
             if -(-usage["registers"] // 8) * 8 * cuda["threads"] > limits["registers_per_processor"]:
                 problems.append(f"{what}: {usage['registers']} registers for {cuda['threads']} threads")
             if cuda["shared_bytes"] + usage["shared"] > limits["max_shared_bytes"]:
@@ -52,7 +52,7 @@ def test_every_kernel_assembles_without_spills(row: str, family: str):
 
 @pytest.mark.parametrize("family", STREAMING)
 def test_long_rows_move_in_wide_pieces(family: str):
-    """At lengths of many full accesses, pieces of 16 bytes carry nearly all bytes."""
+    """For lengths of many full accesses, accesses of 16 bytes move nearly all bytes."""
     checked = 0
     for name, run in calls(family):
         if not any(size in name for size in ("4096×4096", "16384×4096", "2048×16384", "16777216", "8192×14336")):
@@ -60,11 +60,11 @@ def test_long_rows_move_in_wide_pieces(family: str):
         for row in ("sm_80", "sm_90a"):
             for launch in launches_of(run, of_target(row)):
                 ptx = launch.compile(row, to="ptx").output
-                # Streams that give way suffer from what other kernels left in the L2 (kernels/README.md).
+                # Evict-first streams suffer from what other kernels left in the L2 (kernels/README.md).
                 assert "evict_first" not in ptx, f"{name} for {row} has streams that give way"
                 widths = code.widths(ptx)
                 for kind, counts in widths.items():
-                    # Tiles of different types share one layout: the narrower then moves in pieces of 8 bytes.
+                    # Tiles of different types share one layout: the narrower type then moves in accesses of 8 bytes.
                     least = 8 if "/" in name else 16
                     wide = code.share(counts, least)
                     assert wide >= 0.9, f"{name} for {row}: {kind} by bytes of one access: {counts}"
@@ -75,7 +75,8 @@ def test_long_rows_move_in_wide_pieces(family: str):
 @pytest.mark.parametrize("m, registers", [(1, 40), (2, 56)])
 @pytest.mark.parametrize("n, k", [(28672, 4096), (4096, 14336), (6144, 4096)])
 def test_streamed_weights_fill_a_multiprocessor(m: int, n: int, k: int, registers: int):
-    """No spills, 16 bytes an access, and registers for as many threads as the bytes in flight take: 6 to 12 blocks."""
+    """No spills, accesses of 16 bytes, and few enough registers for the threads that the bytes in flight need: 6 to 12
+    blocks."""
     x, weights = blank((m, k), "float16"), blank((n, k), "float16")
     (launch,) = launches_of(lambda: linear(x, weights), of_target("sm_90a"))
     assert launch.kernel.__name__ == "gemv_kernel"
@@ -99,13 +100,14 @@ def test_wide_rows_leave_room_for_more_blocks(family: str, rows: int, n: int, bl
     assert n == 64 * cuda["threads"] * launch.options["cluster"]
     usage = cuda["usage"]
     assert usage["spill_stores"] + usage["spill_loads"] == 0
-    # Registers are given out in groups of eight a thread.
+    # Registers are allocated in groups of eight per thread.
     share = _kiln.target("sm_90a")["limits"]["registers_per_processor"] // (-(-usage["registers"] // 8) * 8)
     assert share // cuda["threads"] >= blocks, usage
 
 
 def test_a_cluster_is_refused_where_there_is_none():
-    """The plan of an H200, on machines before it: valid, does not fit, and the option that is too large is named."""
+    """An H200's plan on earlier machines: the plan is valid but does not fit, and the error names the option that is
+    too large."""
     refused = 0
     for _, run in calls("norm"):
         for launch in launches_of(run, of_target("sm_90a")):

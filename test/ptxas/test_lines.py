@@ -1,4 +1,4 @@
-"""Source lines in machine code: comments of the disassembly, which no reader of instructions minds."""
+"""Source lines in machine code: comments in the disassembly, which code that parses instructions ignores."""
 
 import pathlib
 import re
@@ -28,7 +28,7 @@ def disassembled(target: str, line_info: bool) -> str:
 
 
 def lines_of(text: str, opcode: str) -> set[str]:
-    """The source of the lines that instructions of an opcode are said to come from."""
+    """The source of the lines that instructions with an opcode are attributed to."""
     with open(__file__) as file:
         source = [line.strip() for line in file]
     found, line = set(), 0

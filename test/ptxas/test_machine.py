@@ -1,4 +1,4 @@
-"""Problems of the machine are reported as such: an assembler that hangs, no folder for its files, a full disk."""
+"""Problems of the machine are reported as such: a hanging assembler, no temporary folder, a full disk."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import time
 import kiln.toolchain
 import pytest
 
-# A shell that starts the tests in the background has the interrupt ignored, by what they start too.
+# If a shell starts the tests in the background, SIGINT is ignored, also in child processes.
 PROGRAM = textwrap.dedent("""
     import signal, sys, kiln, kiln.language as kl
     from kiln import errors

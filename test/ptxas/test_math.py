@@ -1,4 +1,4 @@
-"""Machine code of the math expansion: every function assembles, and the frequent ones have the length they should."""
+"""Machine code of the math expansion: every function assembles, and frequent ones have the expected length."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _signature(kernel, text, function):
 
 
 def instructions(artifact) -> int:
-    """How many instructions the machine may execute; padding does not count."""
+    """How many instructions can execute; padding does not count."""
     listing = re.findall(
         r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\d+\s+)?([A-Z][\w.]*)", artifact.text("sass"), re.MULTILINE
     )
@@ -96,7 +96,7 @@ needs_sass = pytest.mark.skipif("toolchain.nvdisasm() is None", reason="no nvdis
 
 
 def cost(function) -> float:
-    """Instructions of one element, beyond moving it."""
+    """Instructions per element, not counting those that move it."""
     return (instructions(build(unary, "fp32", function)) - instructions(build(unary, "fp32", same))) / PER_THREAD
 
 

@@ -1,4 +1,4 @@
-"""Notes of ptxas that mean a wrong or a slow kernel end the compile, each with a kernel that raises it."""
+"""ptxas notes that mean wrong or slow code fail the compile; each note with a kernel that triggers it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ module {
 
 
 def product() -> str:
-    """PTX of a product with roles, as the schedule writes it."""
+    """PTX of a product with roles, as scheduled."""
     text = (INPUTS / "product.kgpu.mlir").read_text()
     return compiler.compile_text(text, "kgpu", {"target": "sm_90a", "to": "ptx"}).output
 
@@ -60,19 +60,19 @@ def test_the_product_assembles():
 
 
 def test_registers_that_do_not_move():
-    """A role is left with fewer than its sums take."""
+    """A role is left with fewer registers than its sums need."""
     ptx = product().replace("setmaxnreg.inc.sync.aligned.u32 232;", "setmaxnreg.dec.sync.aligned.u32 104;")
     assert "Potential Performance Loss: 'setmaxnreg' ignored to maintain minimum" in str(refused(ptx))
 
 
 def test_registers_that_nobody_knows():
-    """Nothing says how many there are at the entry."""
+    """Nothing declares the number of registers at entry."""
     ptx = re.sub(r"^\.(maxnreg|reqntid) .*\n", "", product(), flags=re.MULTILINE)
     assert "(C7508) Potential Performance Loss: 'setmaxnreg' ignored; unable to determine" in str(refused(ptx))
 
 
 def test_products_one_after_the_other():
-    """A sum in flight is read."""
+    """The sum of a product in flight is read."""
     ptx = product()
     under_way = re.search(r"wgmma\.mma_async\S*\s*\{\s*(%[\w$]+)", ptx)
     assert under_way
@@ -101,7 +101,7 @@ def test_a_role_that_does_not():
 
 @kiln.jit
 def sums_of_one_row(x, y, out, k, SIDE: kl.constexpr, SUMS: kl.constexpr):
-    """Products that are all carried by one loop: SIDE registers a thread for each, of four warps."""
+    """Products all carried by one loop: SIDE registers per thread for each, with four warps."""
     i, j = kl.arange(0, 64), kl.arange(0, SIDE)
     first = kl.zeros((64, SIDE), kl.float32)
     sums = kl.tuple([first for _ in kl.static_range(SUMS)])
@@ -116,7 +116,7 @@ def sums_of_one_row(x, y, out, k, SIDE: kl.constexpr, SUMS: kl.constexpr):
 
 @pytest.mark.parametrize("sums, products", [(1, "wgmma.mma_async"), (3, "mma.sync")])
 def test_products_that_have_no_registers_to_go_on_beside_each_other(sums, products):
-    """No schedule was requested: products of single warps instead, and a remark says so."""
+    """No schedule was requested: the compiler uses products of single warps instead, and a remark says so."""
     arrays = [blank((64, 4096), "float16"), blank((1024, 4096), "float16"), blank((64, 1024), "float32")]
     (launch,) = launches_of(lambda: sums_of_one_row[1](*arrays, 4096, 256, sums, num_warps=4))
     artifact = launch.compile("sm_90a", keep_stages=True)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif("toolchain.nvdisasm() is None", reason="no nvdis
 
 ROWS = [row["name"] for row in _kiln.targets() if row["kind"] == "cuda"]
 SHAPES = ("2048×896", "2048×3584", "16384×4096")
-# Each target has its own scheduler in ptxas; the rules it may reorder by are seen in all shapes on one of them.
+# Each target has its own scheduler in ptxas; one of them is tested with all shapes to show how it may reorder.
 THOROUGH = "sm_90a"
 _READ_OR_MARK = re.compile(r"^\s*(?:@!?%p\d+\s+)?(ld\.global|pmevent)", re.MULTILINE)
 _IN_SASS = re.compile(r"^\s*(?:/\*[0-9a-f]+\*/)?\s*(?:@!?U?P\w+\s+)?(LDG|PMTRIG)\b", re.MULTILINE)
@@ -58,7 +58,8 @@ def test_reads_stay_in_front_of_pmevent(row: str):
 
 @pytest.mark.parametrize("row", [THOROUGH])
 def test_without_pmevent_reads_move(row: str):
-    """The reason for pmevent; and proof that the test above can see a read move, past a shuffle of the reduction."""
+    """The reason for pmevent, and proof that the test above can detect a moved read: it passes a shuffle of the
+    reduction."""
     moved = 0
     for name, run in calls():
         if SHAPES[1] not in name:

@@ -1,4 +1,4 @@
-"""Products of kernels that are written with pointers: with `describe_pointers` machine code as of descriptors."""
+"""Products in kernels written with pointers: with `describe_pointers` they get the machine code of descriptors."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_machines_without_products_of_groups(target):
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_89"])
 def test_machines_without_a_copy_engine(target):
-    """Bounded counts alone: rows that are folded back are known to lie side by side, and threads copy them ahead."""
+    """Bounded counts alone: folded rows are known to be contiguous, so threads copy them ahead."""
     artifact = tutorial(target, tile=(128, 128, 32), describe_pointers=True)
     cuda = unspilt(artifact)
     assert cuda["bounded"] and "tensor_maps" not in cuda

@@ -1,4 +1,4 @@
-"""Products of the library that go through rings: the instructions of their machine code, with nothing spilt."""
+"""Products of the library that use rings: the instructions of their machine code, with no spills."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INSTRUCTIONS = {"*fp16": ("HGMMA", 16), "*fp8e4nv": ("QGMMA", 32), "*i8": ("IGMM
 
 
 def rings() -> dict[str, Launch]:
-    """Those launches of the library's products that have a schedule."""
+    """The launches of the library's products that have a schedule."""
     found = {}
     for name, run in configs.calls():
         for launch in launches_of(run, of_target("sm_90a")):
@@ -50,11 +50,11 @@ def test_machine_code(name: str):
     assert not re.search(r"\bLDL|\bSTL", sass)
     (plan,) = (given.value for given in launch.parameters if given.name == "PLAN")
     kind, step = INSTRUCTIONS[launch.parameters[0].items[0].type]
-    # A tile of fewer than 64 rows has its columns there.
+    # Tiles of fewer than 64 rows are transposed: the instruction's rows are their columns.
     width = plan.m if plan.m // plan.cluster < 64 else plan.n
     shapes = re.findall(r"\b([HQI]GMMA\.\w+)", sass)
     assert set(shapes) == {f"{kind}.64x{width}x{step}"}
-    # Once in the loop, however long: rows of a group by 64, K of a step by the instruction's.
+    # Once in the loop, however long it is: a group's rows in units of 64, a step's K in units of the instruction's.
     rows = (plan.n if width == plan.m else plan.m) // plan.cluster // plan.sharers
     # Groups that take turns have separate code.
     assert len(shapes) == rows // 64 * (plan.k // step) * (plan.consumers // plan.sharers)
@@ -64,7 +64,7 @@ def test_machine_code(name: str):
 
 
 def seconds(launch: Launch, to: str) -> float:
-    """Processor time of this process and of ptxas, the least of three compiles: others may have the machine too."""
+    """CPU time of this process and of ptxas, the least of three compiles, as the machine may be shared."""
     spent = []
     for _ in range(3):
         before = time.process_time(), resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -75,8 +75,8 @@ def seconds(launch: Launch, to: str) -> float:
     return min(spent)
 
 
-# Milliseconds to PTX and to machine code: 100 and 250 are promised, and 500 to machine code with all terms. A processor
-# that two threads share, or that others fill the caches of, takes up to twice as long for the same.
+# Milliseconds to PTX and to machine code: 100 and 250 are promised, and 500 to machine code with all terms. On a core
+# shared by two threads, or with caches filled by others, the same work takes up to twice as long.
 PLAIN, FUSED = (100, 250), (250, 500)
 SLOWED = 2.0
 TILES = [
@@ -99,7 +99,7 @@ def test_compile_time(terms: str, plan: GemmPlan):
 
 
 def test_one_row_of_tiles_asks_for_no_place_in_a_group():
-    """The remaining divisions: a program's number where the grid has a second axis, in both roles, and the skew."""
+    """The divisions that remain: a program's number if the grid has a second axis, in both roles, and the skew."""
     if toolchain.nvdisasm() is None:
         pytest.skip("no nvdisasm (package nvidia-cuda-nvdisasm)")
     x, w = blank((8, 4096), "float16"), blank((4096, 4096), "float16")
@@ -117,8 +117,8 @@ def test_one_row_of_tiles_asks_for_no_place_in_a_group():
     (GemmPlan(128, 64, 128, stages=4, cluster=2, share="k"), "0x100"),
 ], ids=str)  # fmt: skip
 def test_groups_end_a_tile_without_each_other(plan: GemmPlan, threads: str):
-    """The barriers around the memory that results leave through are of a group's threads; where blocks exchange sums
-    they are of all."""
+    """The barriers around the memory through which results are stored only synchronise a group's threads; if blocks
+    exchange sums, they synchronise all threads."""
     if toolchain.nvdisasm() is None:
         pytest.skip("no nvdisasm (package nvidia-cuda-nvdisasm)")
     a, b = blank((4096, 4096), "float16"), blank((4096, 4096), "float16").T
@@ -130,7 +130,8 @@ def test_groups_end_a_tile_without_each_other(plan: GemmPlan, threads: str):
 
 
 def test_blocks_that_share_k_meet_by_what_they_send():
-    """Each thread sends its sums to both, in pairs; barriers of the cluster are of the start, before any is sent."""
+    """Each thread sends its sums to both, in pairs; the only cluster barriers are at the start, before any sum is
+    sent."""
     a, b = blank((128, 4096), "float16"), blank((4096, 4096), "float16").T
     plan = GemmPlan(128, 64, 128, stages=5, cluster=2, share="k")
     (launch,) = launches_of(lambda: matmul(a, b, plan=plan), of_target("sm_90a"))
@@ -157,8 +158,8 @@ def test_blocks_that_share_k_meet_by_what_they_send():
     GemmPlan(16, 128, 128, stages=4, consumers=1),
 ], ids=str)  # fmt: skip
 def test_partial_sums_pass_no_shared_memory(tile: GemmPlan):
-    """They are stored and loaded in the accumulators' register layout, where an exchange would take a tile's bytes and
-    two barriers: two elements a thread, 256 bytes side by side a warp."""
+    """They are stored and loaded in the accumulators' register layout, while an exchange would take a tile's bytes and
+    two barriers: two elements per thread, 256 contiguous bytes per warp."""
     a, b = blank((2304, 4096), "float16"), blank((2048, 4096), "float16").T
     found = []
     for plan in (tile, dataclasses.replace(tile, workers=132)):
@@ -170,14 +171,14 @@ def test_partial_sums_pass_no_shared_memory(tile: GemmPlan):
     assert cut - plain <= 1024  # a counter
     accumulators = tile.m * tile.n // (128 * tile.sharers)
     groups = tile.consumers // tile.sharers
-    # What all threads have stored is released, and what others have is acquired, by the thread that counts.
+    # The thread that counts releases what all threads have stored, and acquires what others have.
     order = re.findall(r"bar\.sync|fence\.acq_rel\.gpu|atom\.relaxed\.gpu|st\.global\.v2|ld\.global\.v2", ptx)
     text = " ".join(word for i, word in enumerate(order) if word != order[i - 1])
     counted = "st.global.v2 bar.sync fence.acq_rel.gpu atom.relaxed.gpu fence.acq_rel.gpu bar.sync ld.global.v2"
     assert text.count(counted) == groups
     asked = "atom.relaxed.gpu fence.acq_rel.gpu bar.sync st.global.v2"  # by the first part, before it is stored
     assert text.count(asked) == groups
-    # Stored once; loaded as the first part, and as one that is added.
+    # Stored once; loaded once as the first part and once to be added.
     assert len(re.findall(r"st\.global\.v2\.b32", ptx)) == groups * accumulators // 2
     assert len(re.findall(r"ld\.global\.v2\.b32", ptx)) == groups * accumulators
 
@@ -186,7 +187,7 @@ def test_partial_sums_pass_no_shared_memory(tile: GemmPlan):
     "tile", [GemmPlan(128, 256, 64, stages=3), GemmPlan(128, 128, 64, "pingpong", stages=4)], ids=str
 )
 def test_loops_over_a_share_are_as_lean(tile: GemmPlan):
-    """Where a program begins along K, and ends, is no business of its loops."""
+    """The loops do not depend on where a program begins and ends along K."""
     if toolchain.nvdisasm() is None:
         pytest.skip("no nvdisasm (package nvidia-cuda-nvdisasm)")
     a, b = blank((2304, 4096), "float16"), blank((2048, 4096), "float16").T
@@ -209,7 +210,7 @@ def test_loops_over_a_share_are_as_lean(tile: GemmPlan):
     GemmPlan(128, 96, 64, splits=3, reduce="last"), GemmPlan(128, 192, 64, stages=3, workers=132),
 ], ids=str)  # fmt: skip
 def test_results_of_any_tile_leave_by_the_copy_engine(plan: GemmPlan):
-    """Sides that are no powers of two have to be seen to begin inside the result, too."""
+    """If sides are not powers of two, a check is needed that a box begins inside the result."""
     a, b = blank((4096, 4096), "float16"), blank((28672, 4096), "float16")
     launch, *_ = launches_of(lambda: matmul(a, b.T, plan=plan), of_target("sm_90a"))
     artifact = launch.compile("sm_90a", to="ptx")
@@ -219,7 +220,7 @@ def test_results_of_any_tile_leave_by_the_copy_engine(plan: GemmPlan):
 
 @pytest.mark.parametrize("policy", ["", "evict_first", "evict_last"])
 def test_copies_of_weights_have_the_policy_of_the_plan(policy: str):
-    """And those of the rows, which every block reads again, have none."""
+    """The rows, which every block reads again, have no policy."""
     a, b = blank((16, 4096), "float16"), blank((4096, 4096), "float16")
     chosen = GemmPlan(16, 64, 128, stages=4, consumers=1, evict=policy)
     (launch,) = launches_of(lambda: matmul(a, b.T, plan=chosen), of_target("sm_90a"))
@@ -250,7 +251,7 @@ def test_addends_that_threads_load_leave_room_for_sums(m: int, n: int, k: int, n
     (128, 28672, "gelu_tanh", ("bias", "residual")), (4096, 28672, "silu", ("bias", "row_scale", "residual", "c")),
 ])  # fmt: skip
 def test_terms_and_epilogues_leave_room_for_sums(m: int, n: int, epilogue: str, names: tuple[str, ...]):
-    """The plan that is chosen compiles, as its schedule says."""
+    """The chosen plan compiles with the schedule that it names."""
     a, b, c = blank((m, 4096), "float16"), blank((n, 4096), "float16"), blank((m, n), "float16")
     every = {"bias": blank((n,), "float16"), "row_scale": blank((m,), "float32"), "residual": c, "c": c}
     terms = {name: every[name] for name in names} | ({"beta": 0.5} if "c" in names else {})

@@ -1,4 +1,4 @@
-"""Kernels in kgpu IR with rings of slots: what ptxas makes of them, and how lean their loops are."""
+"""Kernels in kgpu IR with rings of slots: what ptxas makes of them, and that their loops are lean."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FENCES = r"MEMBAR|CCTL|ERRBAR|FENCE|\bBAR\.|WARPSYNC|BSYNC|VOTE|SHFL"
 
 
 def assembled(name: str, folder: pathlib.Path) -> tuple[str, str]:
-    """What ptxas says of `name`.kgpu.mlir, and the SASS without encodings."""
+    """The output of ptxas for `name`.kgpu.mlir, and the SASS without encodings."""
     text = (INPUTS / f"{name}.kgpu.mlir").read_text()
     source, cubin = folder / "kernel.ptx", folder / "kernel.cubin"
     source.write_text(compiler.compile_text(text, "kgpu", {"target": "sm_90a", "to": "ptx"}).output)
@@ -28,7 +28,7 @@ def assembled(name: str, folder: pathlib.Path) -> tuple[str, str]:
 
 
 def loops(sass: str) -> list[str]:
-    """The text between a label and a branch back to it, innermost loops only, without those that only wait."""
+    """The text between a label and a branch back to it; innermost loops only, without those that only wait."""
     found = []
     for start in re.finditer(r"^(\.L_x_\d+):", sass, re.MULTILINE):
         end = re.search(rf"BRA\S* `\({re.escape(start[1])}\)", sass[start.end() :])
@@ -52,7 +52,7 @@ def test_registers_move_and_none_is_spilt(name: str, tmp_path: pathlib.Path):
 
 @pytest.mark.parametrize("name", ["product", "product-cluster"])
 def test_loops_are_lean(name: str, tmp_path: pathlib.Path):
-    """One wait and one arrival a step at either end, no fence; copies are issued once, with no loop over lanes."""
+    """One wait and one arrival per step on either side, no fence; copies are issued once, with no loop over lanes."""
     _, sass = assembled(name, tmp_path)
     producer, consumer = loops(sass)
     for loop in (producer, consumer):
@@ -63,5 +63,5 @@ def test_loops_are_lean(name: str, tmp_path: pathlib.Path):
     assert copies == ["UTMALDG.2D", "UTMALDG.2D.MULTICAST" if name == "product-cluster" else "UTMALDG.2D"]
     assert len(re.findall(r"HGMMA\.64x256x16\.F32", consumer)) == 4
     assert len(re.findall("WARPGROUP.DEPBAR", consumer)) == 1
-    # Counters, slots and descriptors are uniform: at most the parity and the condition of the loop are not.
+    # Counters, slots and descriptors are uniform: only the parity and the loop condition may not be.
     assert len(re.findall(r"^\s*/\*[0-9a-f]+\*/\s+(?:@\S+ )?R2UR", producer + consumer, re.MULTILINE)) <= 1

@@ -1,5 +1,5 @@
-"""Products of the schedule `simple`: what ptxas makes of copies ahead of mma.sync; and what is done where a schedule
-that nobody asked for is out of registers."""
+"""Products of the schedule `simple`: what ptxas makes of async copies followed by mma.sync; and the fallback when a
+schedule that nobody asked for runs out of registers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def product(a, b, c, m, n, k, M: kl.constexpr, N: kl.constexpr, K: kl.constexpr)
 
 @kiln.jit
 def to_rows_of_any_length(a, b, c, stride, m, n, k, M: kl.constexpr, N: kl.constexpr, K: kl.constexpr):
-    """The result's rows are no multiples of 16 bytes: it does not leave through the copy engine."""
+    """The rows of the result are not multiples of 16 bytes: the copy engine cannot store it."""
     rows = kl.make_tensor_descriptor(a, [m, k], [k, 1], [M, K])
     columns = kl.make_tensor_descriptor(b, [n, k], [k, 1], [N, K])
     row, column = kl.program_id(0) * M, kl.program_id(1) * N
@@ -69,19 +69,20 @@ def test_copies_and_products_take_turns(row, tile, warps):
         pytest.skip("no nvdisasm (package nvidia-cuda-nvdisasm)")
     loop = loop_of(artifact.text("sass"))
     assert not re.search(r"\bLDL|\bSTL|\bLDG\b|\bLDS R\d", loop)
-    # A thread's share of the blocks, 16 bytes at once; each warp's of the fragments, four matrices at once.
+    # Each thread copies its share of the blocks, 16 bytes at a time; each warp loads its share of the fragments, four
+    # matrices at a time.
     assert len(re.findall(r"LDGSTS\.E\.BYPASS\S*\.128", loop)) == (m + n) * k * 2 // 16 // (32 * warps)
     assert len(re.findall(r"HMMA\.16816\.F32", loop)) == m * n * k // (16 * 8 * 16) // warps
     assert set(re.findall(r"LDSM\S*", loop)) == {"LDSM.16.M88.4", "LDSM.16.MT88.4"}
     assert len(re.findall(r"BAR\.SYNC", loop)) == 1 and len(re.findall(r"\bDEPBAR", loop)) == 1
-    # Fragments of the next step along K are on their way while this one's are multiplied.
+    # Fragments of the next step along K are loaded while those of this step are multiplied.
     order = re.findall(r"LDSM|HMMA", loop)
     assert "LDSM" in order[order.index("HMMA") :]
 
 
 @pytest.mark.parametrize("stages", [2, 4])
 def test_groups_multiply_from_slots(stages):
-    """Where four warps together read shared memory they read what was copied, with a fence between."""
+    """If four warps together read shared memory, they read what was copied, after a fence."""
     signature = f"a=*fp16:16, b=*fp16:16, c=*fp16:16, {NUMBERS}, M=128, N=128, K=64"
     artifact = compiled(product, signature, "sm_90a", schedule="simple", stages=stages, num_warps=8)
     cuda = json.loads(artifact.metadata)["cuda"]

@@ -1,4 +1,4 @@
-"""A process that changes the assembler compiles again."""
+"""If a process changes the assembler, kernels are compiled again."""
 
 import kiln
 import kiln.language as kl
