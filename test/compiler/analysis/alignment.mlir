@@ -1,7 +1,7 @@
-// What the alignment analysis knows of each op: group, step inside it, divisor of each group's first element.
+// The alignment analysis of each op: group size, step inside a group, divisor of each group's first element.
 // RUN: kiln-opt %s --kiln-print-alignment | FileCheck %s
 
-// The offsets of a plain kernel are one run; its mask agrees in groups of what divides both sides.
+// The offsets of a plain kernel are one run; its mask is constant in groups of the common divisor of both sides.
 // CHECK-LABEL: func @block_of_a_row
 func.func @block_of_a_row(%x: !tile.ptr<f32> {tile.divisibility = 16 : i64}, %n: i32 {tile.divisibility = 16 : i64}) {
   %pid = tile.program_id x : i32
@@ -16,7 +16,7 @@ func.func @block_of_a_row(%x: !tile.ptr<f32> {tile.divisibility = 16 : i64}, %n:
   %limits = tile.splat %n : i32 -> tensor<1024xi32>
   // CHECK: arith.cmpi {{.*}}group [16] step [0]
   %mask = arith.cmpi slt, %offsets, %limits : tensor<1024xi32>
-  // x <= n changes inside a group: only x < n and its negation do not.
+  // x <= n may change inside a group; only x < n and its negation cannot.
   // CHECK: arith.cmpi sle{{.*}}group [1] step [0]
   %below = arith.cmpi sle, %offsets, %limits : tensor<1024xi32>
   // CHECK: arith.cmpi sgt, %{{.*}}group [16] step [0]
@@ -27,7 +27,7 @@ func.func @block_of_a_row(%x: !tile.ptr<f32> {tile.divisibility = 16 : i64}, %n:
   return
 }
 
-// A start with no known divisor may put the end of the 32-bit range into the tile: after widening the run is broken.
+// A start without a known divisor may put the end of the 32-bit range inside the tile: widening breaks the run.
 // CHECK-LABEL: func @wrap_breaks_runs
 func.func @wrap_breaks_runs(%start: i32, %x: !tile.ptr<f32>) {
   %lanes = tile.make_range 0 to 64 : tensor<64xi32>
@@ -39,7 +39,7 @@ func.func @wrap_breaks_runs(%start: i32, %x: !tile.ptr<f32>) {
   %bases = tile.splat %x : !tile.ptr<f32> -> tensor<64x!tile.ptr<f32>>
   // CHECK: tile.addptr {{.*}}group [1] step [0]
   %pointers = tile.addptr %bases, %offsets : tensor<64x!tile.ptr<f32>>, tensor<64xi32>
-  // In 64 bits nothing breaks.
+  // In 64 bits the run stays whole.
   // CHECK: arith.extsi {{.*}}group [64] step [1]
   %wide_lanes = arith.extsi %lanes : tensor<64xi32> to tensor<64xi64>
   %wide_start = arith.extsi %start : i32 to i64
@@ -50,7 +50,7 @@ func.func @wrap_breaks_runs(%start: i32, %x: !tile.ptr<f32>) {
   return
 }
 
-// Sides that are not powers of two: the run is whole, the start's divisor is what 96 gives.
+// Sides that are not powers of two: the run is whole, and the start's divisor is that of 96.
 // CHECK-LABEL: func @side_96
 func.func @side_96() {
   %pid = tile.program_id x : i32
@@ -69,7 +69,7 @@ func.func @side_96() {
   return
 }
 
-// Signed division and remainder say something only of dividends that cannot be negative: -1 / 8 is 0, not -1.
+// Signed division and remainder are known only for dividends that cannot be negative: -1 / 8 is 0, not -1.
 // CHECK-LABEL: func @signed_division
 func.func @signed_division(%n: i32 {tile.divisibility = 16 : i64}) {
   %lanes = tile.make_range 0 to 64 : tensor<64xi32>
@@ -105,7 +105,7 @@ func.func @bits() {
   %quads = arith.shli %lanes, %two : tensor<64xi32>
   // CHECK: arith.shrui {{.*}}group [64] step [1]
   %back = arith.shrui %quads, %two : tensor<64xi32>
-  // Bits above a group that steps: the other half of a head is as wide as the half itself.
+  // Bits above a stepping group: the other half of a head is as wide as the half itself.
   %half = arith.constant dense<32> : tensor<64xi32>
   // CHECK: arith.xori {{.*}}group [32] step [1] divisible [32]
   %other = arith.xori %lanes, %half : tensor<64xi32>
@@ -117,7 +117,7 @@ func.func @bits() {
   return
 }
 
-// Two dimensions: rows stride by what is not known, columns are runs whose start the row stride divides.
+// Two dimensions: rows have an unknown stride; columns are runs, and the row stride divides their starts.
 // CHECK-LABEL: func @matrix
 func.func @matrix(%x: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %ld: i64 {tile.divisibility = 16 : i64}) {
   %i = tile.make_range 0 to 32 : tensor<32xi32>
@@ -158,7 +158,7 @@ func.func @reshapes() {
   return
 }
 
-// A loop that moves a run keeps it a run; what divides its start is what divides every step.
+// A run moved by a loop stays a run; its start is divisible by what divides every step.
 // CHECK-LABEL: func @loop_carried
 func.func @loop_carried(%x: tensor<64x!tile.ptr<f32>>, %n: i32) {
   %zero = arith.constant 0 : i32
@@ -177,7 +177,7 @@ func.func @loop_carried(%x: tensor<64x!tile.ptr<f32>>, %n: i32) {
   return
 }
 
-// Branches: what holds on both sides.
+// Branches: the result keeps what holds on both sides.
 // CHECK-LABEL: func @branches
 func.func @branches(%c: i1) {
   %a = tile.make_range 0 to 64 : tensor<64xi32>
@@ -196,7 +196,8 @@ func.func @branches(%c: i1) {
   return
 }
 
-// Promises. Divisibility alone, on a tile of unknown spacing, is about runs of unknown length: element 0 at most.
+// Assumptions. Divisibility alone, on a tile of unknown spacing, applies to runs of unknown length: at most to element
+// 0.
 // CHECK-LABEL: func @hints
 func.func @hints(%x: tensor<64xi32>, %s: i32) {
   // CHECK: tile.hint {{.*}}group [1] step [0] divisible [1]
@@ -212,7 +213,7 @@ func.func @hints(%x: tensor<64xi32>, %s: i32) {
   return
 }
 
-// Divisors promised by an assumption about a value of the same block.
+// Divisors from an assumption about a value of the same block.
 // CHECK-LABEL: func @assumed_divisor
 func.func @assumed_divisor(%n: i32, %c: i1) {
   %by = arith.constant 64 : i32
@@ -225,7 +226,7 @@ func.func @assumed_divisor(%n: i32, %c: i1) {
   return
 }
 
-// A promise made on a branch holds on that branch only, and so says nothing of a value from outside.
+// An assumption in a branch holds only there, so it says nothing about a value from outside.
 // CHECK-LABEL: func @assumed_elsewhere
 func.func @assumed_elsewhere(%n: i32, %c: i1) {
   %by = arith.constant 64 : i32
@@ -240,7 +241,7 @@ func.func @assumed_elsewhere(%n: i32, %c: i1) {
   return
 }
 
-// What is known outside holds inside of roles, and what is computed there is known too; cursors know nothing.
+// What is known outside also holds inside roles, and values computed there are known too; cursors are unknown.
 // CHECK-LABEL: func @roles
 func.func @roles(%x: !tile.ptr<f32> {tile.divisibility = 16 : i64}, %n: i32 {tile.divisibility = 16 : i64}) {
   %c0 = arith.constant 0 : i32

@@ -1,9 +1,9 @@
-// What a launch has been looked at for: arguments from 0 to 2^30, at most 2^19 programs along an axis.
+// What a checked launch guarantees: arguments from 0 to 2^30, at most 2^19 programs along an axis.
 // RUN: sed 's/^module/module attributes {kgpu.describe_pointers}/' %s | kiln-opt --pass-pipeline='builtin.module(func.func(kiln-print-alignment))' | FileCheck %s
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(func.func(kiln-print-alignment))' | FileCheck %s --check-prefix=ANY
 
 module {
-  // Rows that are folded back into an array count up as far as what divides their number: no sum on the way wraps.
+  // Rows that wrap around into an array count up as far as the divisor of their number: no intermediate sum wraps.
   func.func @folded(%n: i32 {tile.divisibility = 16 : i64}) -> tensor<128xi32> {
     %c128 = arith.constant 128 : i32
     // CHECK: tile.program_id {{.*}}range [0, 524287]

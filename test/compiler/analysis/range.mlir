@@ -11,7 +11,7 @@ func.func @sources() {
   %lanes = tile.make_range 16 to 48 : tensor<32xi32>
   // CHECK: arith.constant {{.*}}range [-3, 5]
   %list = arith.constant dense<[1, -3, 5, 0]> : tensor<4xi32>
-  // A product that may wrap is anything.
+  // A product that may wrap has no bounds.
   %block = arith.constant 1024 : i32
   // CHECK: arith.muli {{.*}}range [-2147483648, 2147483647]
   %start = arith.muli %pid, %block : i32
@@ -22,13 +22,13 @@ func.func @sources() {
   return
 }
 
-// The sign of a remainder is the dividend's, whatever divides.
+// A remainder has the sign of the dividend, whatever the divisor.
 // CHECK-LABEL: func @remainder
 func.func @remainder(%n: i32) {
   %pid = tile.program_id x : i32
   // CHECK: arith.remsi {{.*}}range [0, 2147483646]
   %inner = arith.remsi %pid, %n : i32
-  // A quotient has the divisor's too.
+  // A quotient's sign depends on the divisor's too.
   // CHECK: arith.divsi {{.*}}range [-2147483646, 2147483646]
   %outer = arith.divsi %pid, %n : i32
   return
@@ -45,7 +45,7 @@ func.func @sizes(%n: i32) {
   %below = arith.subi %lanes, %forty : tensor<32xi32>
   // CHECK: math.absi {{.*}}range [9, 40]
   %far = math.absi %below : tensor<32xi32>
-  // The least number has no size.
+  // The smallest integer has no absolute value.
   // CHECK: math.absi {{.*}}range [-2147483648, 2147483647]
   %any = math.absi %n : i32
   return
@@ -57,7 +57,7 @@ func.func @loops(%n: i32) {
   %one = arith.constant 1 : i32
   %by = arith.constant 16 : i32
   %end = arith.constant 160 : i32
-  // A sum of loop-invariant steps over a known trip count is bounded; one over an unknown count is not.
+  // A sum of loop-invariant steps over a known trip count is bounded; over an unknown count it is not.
   %0 = scf.for %i = %zero to %end step %by iter_args(%s = %zero) -> (i32) : i32 {
     // CHECK: arith.addi {{.*}}range [1, 11]
     %t = arith.addi %s, %one : i32
@@ -81,7 +81,7 @@ func.func @assumptions(%n: i32, %m: i32) {
   %b = arith.cmpi sgt, %top, %n : i32
   %both = arith.andi %a, %b : i1
   tile.assume %both
-  // m < n bounds m by what is known of n.
+  // m < n bounds m by what is known about n.
   %c = arith.cmpi ult, %m, %n : i32
   tile.assume %c
   // CHECK: arith.addi {{.*}}range [1, 65535]

@@ -11,7 +11,7 @@ func.func @sums_and_products(%x: tensor<8xf32>) -> tensor<8xf32> {
   return %s : tensor<8xf32>
 }
 
-// What is there stays, and only `contract` is added.
+// Existing flags stay; only `contract` is added.
 // CHECK-LABEL: @keeps_flags
 // CHECK: arith.mulf %{{.*}} fastmath<nnan,contract> : f32
 func.func @keeps_flags(%x: f32) -> f32 {

@@ -1,5 +1,5 @@
-// Every function carries the target's processor and vector width (or LLVM falls back to the baseline); the entry's
-// argument block is known not to be written; no function unwinds; what is not an entry is internal and inlined away.
+// Every function carries the target's processor and vector width (otherwise LLVM falls back to the baseline). The
+// entry's argument block is known to be read only; no function unwinds; everything but entries is internal and inlined.
 // RUN: %python -m kiln.cli compile %s --to llvm --target cpu-avx512 | FileCheck %s
 // RUN: %python -m kiln.cli compile %s --to asm --target cpu-avx512 | FileCheck %s --check-prefix=ZMM
 // RUN: %python -m kiln.cli compile %s --to asm --target cpu-avx2 | FileCheck %s --check-prefix=YMM
@@ -11,7 +11,7 @@
 // CHECK-NOT: define {{.*}}@scale
 // CHECK: attributes #[[ATTRS]] = { {{.*}}nounwind{{.*}}"prefer-vector-width"="512" "target-cpu"="x86-64-v4"
 
-// With fma the flagged product and sum fuse; the unflagged pair does not.
+// With fma the flagged product and sum are fused; the unflagged pair is not.
 // ZMM: vfmadd{{.*}}zmm
 // ZMM: vmulps{{.*}}zmm
 // ZMM: vaddps{{.*}}zmm

@@ -1,4 +1,4 @@
-// An object that would call out of itself is refused, with the symbol's name: nothing resolves it where the code runs.
+// An object that would call an external function is rejected with the symbol's name: nothing resolves it at run time.
 // RUN: not %python -m kiln.cli compile %s -o %t.o 2>&1 | FileCheck %s
 // CHECK: internal error: the object calls out of itself (fmodf): some operation was not expanded for this target
 // CHECK: stage: object

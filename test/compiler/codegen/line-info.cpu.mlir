@@ -1,5 +1,5 @@
-// One position per operation: the place in the kernel. An inlined call shows where the kernel called it; what has no
-// position belongs to the kernel's first line.
+// One position per operation: the one in the kernel. An inlined call is shown where the kernel calls it; operations
+// without a position belong to the kernel's first line.
 // RUN: kiln-opt %s --kiln-to-llvm --kiln-line-info -mlir-print-debuginfo | FileCheck %s
 // RUN: %python -m kiln.cli compile %s --to asm --line-info | FileCheck %s --check-prefix=ASM
 // RUN: %python -m kiln.cli compile %s --to asm | FileCheck %s --check-prefix=NONE

@@ -1,4 +1,4 @@
-// A loop that clears or copies stays a loop of vectors: LLVM knows no library, so no call to memset or memcpy appears.
+// A loop that clears or copies stays a vector loop: LLVM is told of no library, so no call to memset or memcpy appears.
 // RUN: %python -m kiln.cli compile %s --to asm --target cpu-avx2 | FileCheck %s
 // CHECK-NOT: call{{.*}}mem
 // CHECK-NOT: jmp{{.*}}mem

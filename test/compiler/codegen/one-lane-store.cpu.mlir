@@ -1,5 +1,5 @@
-// A masked store of one known lane writes that element and not its neighbours, also where the vector was narrowed: LLVM
-// 22 stores the wide element then (llvm/llvm-project#179489).
+// A masked store of one known lane writes that element and not its neighbours, even if the vector was narrowed: LLVM 22
+// would store the wide element then (llvm/llvm-project#179489).
 // RUN: %python -m kiln.cli compile %s --to asm --target cpu-avx512 | FileCheck %s
 // CHECK-LABEL: kiln_narrowed:
 // CHECK-NOT: vmov{{(d|ss|q|sd|dqu|ups)}} {{.*}}, {{[0-9]*}}(%r

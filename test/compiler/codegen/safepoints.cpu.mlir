@@ -1,6 +1,6 @@
-// Code looks at its launch's safepoint word before each program instance and in loops that may take long, and leaves
-// when it is told to; loops with few steps, and what surrounds them, are left alone. A loop that only reads what others
-// write says that it waits.
+// Code checks the safepoint word of its launch before each program instance and in loops that may take long, and
+// returns when told to. Loops with few iterations, and loops around them, have no check. A loop that only reads what
+// others write reports that it waits.
 // RUN: %python -m kiln.cli compile %s --to llvm --target cpu-avx512 | FileCheck %s
 module {
   // CHECK-LABEL: define void @kiln_loops
@@ -17,10 +17,10 @@ module {
     %i1 = arith.constant 1 : i32
     %step = arith.constant 1 : i64
     %x = llvm.load %args : !llvm.ptr -> !llvm.ptr
-    // The instances, whose number is not known.
+    // The number of instances is unknown.
     // CHECK: load volatile i32, ptr %[[WORD]]
     scf.for %program = %begin to %end step %step : i64 {
-      // 1,000 steps: none here.
+      // 1,000 iterations: no check.
       // CHECK-NOT: load volatile i32, ptr %[[WORD]]
       // CHECK: store volatile i32 0
       scf.for %i = %zero to %few step %one {

@@ -1,4 +1,4 @@
-// What the earlier passes should have removed is refused by name, never half converted.
+// Ops that earlier passes should have removed are rejected by name, never half converted.
 // RUN: not kiln-opt %s --kiln-to-llvm -split-input-file 2>&1 | FileCheck %s
 // CHECK: failed to legalize operation 'tile.program_id'
 func.func @left_over() -> i32 {

@@ -1,5 +1,5 @@
 // RUN: kiln-opt %s --kiln-to-llvm | FileCheck %s
-// Nothing but the LLVM dialect is left, in particular no cast between the two worlds.
+// Only the LLVM dialect is left; in particular no unrealized cast.
 // RUN: kiln-opt %s --kiln-to-llvm | FileCheck %s --check-prefix=ONLY
 // ONLY-NOT: {{(scf|cf|arith|math|vector|ub|func)\.[a-z]}}
 // ONLY-NOT: unrealized_conversion_cast

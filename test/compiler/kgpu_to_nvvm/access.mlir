@@ -2,8 +2,8 @@
 
 #b = #layout.map<blocked [1024] order [0] vector 8 warps 4>
 
-// Loads of tiles are PTX, so that they stay where the program put them, and all of a run come before the first use. A byte is an i1 that is not 0. Without mask and
-// hints a store is LLVM's.
+// Tile loads are PTX, so that they stay where the program has them and all loads of a run come before the first use. A
+// byte is an i1: true unless 0. Stores without mask and hints are LLVM's.
 // CHECK-LABEL: llvm.func @kiln_plain(
 // CHECK: has_side_effects "ld.global.v4.b32 {$0, $1, $2, $3}, [$4];", "=r,=r,=r,=r,l,~{memory}"
 // CHECK: has_side_effects "ld.global.v2.b32 {$0, $1}, [$2];", "=r,=r,l,~{memory}"
@@ -32,7 +32,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 #b = #layout.map<blocked [1024] order [0] vector 8 warps 4>
 
-// An address of which nothing is known: one element at a time. Half a word travels in a 16-bit register.
+// An address about which nothing is known: one element at a time. Half a word is held in a 16-bit register.
 // CHECK-LABEL: llvm.func @kiln_unaligned(
 // CHECK-COUNT-8: "ld.global.b16 $0, [$1];", "=h,l,~{memory}"
 // CHECK-COUNT-8: "@$2 st.global.b16 [$0], $1;", "l,h,b,~{memory}"
@@ -54,7 +54,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 #b = #layout.map<blocked [1024] order [0] vector 8 warps 4>
 
-// Hints and the value of elements that are not read. The mask is known per eight elements: one predicate a vector.
+// Hints, and the value of masked elements. The mask is constant per eight elements: one predicate per vector.
 // CHECK-LABEL: llvm.func @kiln_hints(
 // CHECK: "createpolicy.fractional.L2::evict_first.b64 $0, 1.0;"
 // CHECK: "@$6 ld.global.L1::evict_first.L2::cache_hint.v4.b32 {$0, $1, $2, $3}, [$4], $5;", "=r,=r,=r,=r,l,l,b,0,1,2,3,~{memory}"
@@ -91,8 +91,8 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 #b = #layout.map<blocked [64] order [0] vector 1 warps 4>
 
-// A tile smaller than the threads: every thread that repeats an element reads it, its owner alone writes it. A scalar
-// is written by the first thread.
+// A tile with fewer elements than threads: every thread that has a copy of an element reads it; only its owner writes
+// it. A scalar is written by the first thread.
 // CHECK-LABEL: llvm.func @kiln_owner(
 // CHECK: %[[TID:.*]] = llvm.call_intrinsic "llvm.nvvm.read.ptx.sreg.tid.x"
 // CHECK: %[[FIRST:.*]] = arith.cmpi eq, %[[TID]], %c0_i32
@@ -115,8 +115,8 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 #b = #layout.map<blocked [128] order [0] vector 1 warps 4>
 
-// Memory that nothing writes is read as such only where a write may come before, here in a loop: elsewhere the read would
-// be moved to where it is needed. A scalar is LLVM's to move.
+// Memory that nothing writes is loaded as constant only after a possible write, here in a loop: elsewhere the load
+// could be moved to its use. Scalar loads may be moved by LLVM.
 // CHECK-LABEL: llvm.func @kiln_after_store(
 // CHECK: llvm.load %{{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<1> -> i32
 // CHECK: "ld.global.b32 $0, [$1];"

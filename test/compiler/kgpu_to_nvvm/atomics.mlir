@@ -3,9 +3,9 @@
 
 #b = #layout.map<blocked [128] order [0] vector 1 warps 4>
 
-// Relaxed and unused: one reduction. Used: an atomic whose result is zero where the mask is false. bf16 has an
-// instruction from sm_90 on; before, as for the greater of two floats on every machine, values are swapped until nobody
-// was in between.
+// Relaxed with an unused result: one reduction. With a used result: an atomic, whose result is zero where the mask is
+// false. bf16 has an instruction from sm_90 on; before that, and for the maximum of floats on every machine, a
+// compare-and-swap loop is used.
 // CHECK-LABEL: llvm.func @kiln_tiles(
 // CHECK: "@$2 red.relaxed.gpu.global.add.f32 [$0], $1;", "l,r,b,~{memory}"
 // CHECK: "@$3 atom.relaxed.cta.global.max.s32 $0, [$1], $2;", "=r,l,r,b,0,~{memory}"
@@ -44,7 +44,8 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// Order is about all threads of the instance: they wait at a barrier, and the one that acts fences.
+// Memory order concerns all threads of the instance: they wait at a barrier, and the thread that does the atomic
+// fences.
 // CHECK-LABEL: llvm.func @kiln_order(
 // CHECK: %[[FIRST:.*]] = arith.cmpi eq, %{{.*}}, %c0_i32
 // CHECK: "llvm.nvvm.barrier.cta.sync.aligned.all"
@@ -68,7 +69,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 #f = #layout.map<blocked [512] order [0] vector 4 warps 4>
 #h = #layout.map<blocked [1024] order [0] vector 8 warps 4>
 
-// Neighbours are added by one reduction where the old value is unused: pairs of f16 everywhere, vectors from sm_90
+// Adjacent elements are added by one reduction if the old value is unused: pairs of f16 everywhere, vectors from sm_90
 // on.
 // CHECK-LABEL: llvm.func @kiln_packed(
 // OLD-COUNT-4: "red.relaxed.gpu.global.add.f32 [$0], $1;"

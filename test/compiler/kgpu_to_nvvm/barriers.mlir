@@ -1,5 +1,5 @@
-// Barriers are those that the ops say they bring: of the warp, the cta or the cluster, whichever the program instance is;
-// an atomic's stand outside of its fences.
+// Each op emits the barriers that it declares: of the warp, the CTA or the cluster, whichever the program instance is.
+// An atomic's barriers are outside its fences.
 // RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
 
 // CHECK-LABEL: llvm.func @kiln_one_warp(

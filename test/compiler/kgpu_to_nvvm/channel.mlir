@@ -1,8 +1,8 @@
-// Channels: barriers behind the slots, set up before the first barrier; waits that all lanes make; one arrival a warp.
+// Channels: mbarriers after the slots, initialised before the first barrier; all lanes wait; one arrival per warp.
 // RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
 
-// Two slots of 1024 bytes at 2048, barriers at 4096: full (one arrival), empty (four warps). The fence tells the copy
-// engine; then one barrier of all threads, after the last channel.
+// Two slots of 1024 bytes at 2048, mbarriers at 4096: full (one arrival), empty (four warps). The fence makes them
+// visible to the copy engine; one barrier of all threads follows the last channel.
 // CHECK-LABEL: llvm.func @kiln_bytes(
 // CHECK: %[[SHARED:.*]] = llvm.mlir.addressof @shared_memory
 // CHECK: %[[ADDRESS:.*]] = llvm.ptrtoint %[[SHARED]] : !llvm.ptr<3> to i32
@@ -22,7 +22,8 @@
 // CHECK: mbarrier.init
 // CHECK: "llvm.nvvm.barrier.cta.sync.aligned.all"
 // CHECK-NOT: barrier.cta
-// The producer: the empty barrier of its slot, with the other parity; one elected lane says how many bytes are to come.
+// The producer waits on its slot's empty barrier, with the opposite parity; one elected lane announces the expected
+// bytes.
 // CHECK: %[[ELECTED:.*]] = llvm.call_intrinsic "llvm.nvvm.elect.sync"
 // CHECK: %[[LEADER:.*]] = llvm.extractvalue %[[ELECTED]][1]
 // CHECK: scf.for {{.*}} iter_args(%[[SLOT:.*]] = %c0_i32, %[[PARITY:.*]] = %c0_i32)
@@ -37,8 +38,8 @@
 // CHECK: %[[FLIP:.*]] = arith.extui %[[AROUND]]
 // CHECK: %[[P:.*]] = arith.xori %[[PARITY]], %[[FLIP]]
 // CHECK: scf.yield %[[S]], %[[P]]
-// The consumer: the full barrier with its parity; the slot itself; each warp's elected lane arrives once the others have
-// read, if it is to.
+// The consumer: waits on the full barrier with its parity, then reads the slot; each warp's elected lane arrives once
+// the other lanes have read, if the op releases.
 // CHECK: } else {
 // CHECK: %[[ELECTED:.*]] = llvm.call_intrinsic "llvm.nvvm.elect.sync"
 // CHECK: %[[LEADER:.*]] = llvm.extractvalue %[[ELECTED]][1]
@@ -89,8 +90,8 @@ module {
 
 // -----
 
-// Filled by threads: each warp arrives when its lanes have stored, behind a fence where products read the slot. One slot
-// has a parity and no number. Products are waited for by the whole warp, so that the arrival waits for nobody.
+// Filled by threads: each warp arrives when its lanes have stored, after a fence if products read the slot. A single
+// slot has a parity and no number. The whole warp waits for products, so the arrival need not wait.
 // CHECK-LABEL: llvm.func @kiln_threads(
 // CHECK: mbarrier.init{{.*}}, %c2_i32
 // CHECK: mbarrier.init{{.*}}, %c4_i32
@@ -138,7 +139,7 @@ module {
 
 // -----
 
-// The same stores with a fence of the program's own: one is enough.
+// The same stores, with a fence in the program: one fence is enough.
 // CHECK-LABEL: llvm.func @kiln_fenced(
 // CHECK: llvm.store
 // CHECK: "fence.proxy.async.shared::cta;"
@@ -176,9 +177,9 @@ module {
 
 // -----
 
-// In a cluster of two that shares a part: the slot is empty when the eight warps of both have told so, lane i telling
-// cta i, without the fence of the whole GPU that a scope of the cluster would bring; the cluster's barrier stands before the first
-// use, and before anybody ends.
+// In a cluster of two that shares a part: the slot is empty when the eight warps of both CTAs have arrived, lane i at
+// CTA i, without the GPU-wide fence that a cluster scope would cause. The cluster barrier comes before the first use,
+// and before any CTA exits.
 // CHECK-LABEL: llvm.func @kiln_shared_part(
 // CHECK: mbarrier.init{{.*}}, %c1_i32
 // CHECK: mbarrier.init{{.*}}, %c8_i32
@@ -222,8 +223,8 @@ module attributes {kgpu.cluster = 2 : i32} {
 
 // -----
 
-// Past what a loop over these bounds goes around the ring: the slot by its remainder, the parity by its rounds. A channel
-// without parts has barriers alone.
+// For the cursor after a loop with these bounds: the slot is a remainder, the parity follows from the number of rounds.
+// A channel without parts has only barriers.
 // CHECK-LABEL: llvm.func @kiln_skip(
 // CHECK: mbarrier.init
 // CHECK: %[[LENGTH:.*]] = arith.maxsi

@@ -2,7 +2,7 @@
 
 #b = #layout.map<blocked [256] order [0] vector 2 warps 4>
 
-// What a loop carries is one scalar per register.
+// A loop carries one scalar per register.
 // CHECK-LABEL: llvm.func @kiln_loops(
 // CHECK: scf.for %{{.*}} iter_args(%{{.*}} = %cst, %{{.*}} = %cst) -> (f32, f32)  : i32
 // CHECK: scf.if %{{.*}} -> (f32, f32)
@@ -46,7 +46,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 #b = #layout.map<blocked [256] order [0] vector 2 warps 4>
 
-// A divisor that may be zero is guarded, one that cannot is not. Sums that stay in their width say so.
+// A divisor that may be zero is guarded; one that cannot be is not. Sums that cannot overflow are marked so.
 // CHECK-LABEL: llvm.func @kiln_scalars(
 // CHECK: %[[ZERO:.*]] = arith.cmpi eq, %[[D:arg[0-9]+]], %c0_i32
 // CHECK: %[[SAFE:.*]] = arith.select %[[ZERO]], %c1_i32, %[[D]]
@@ -68,8 +68,8 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// A loop that ends with a product in flight waits for it where it ran: around it, the accumulator comes from elsewhere,
-// and products whose registers do are run one by one.
+// The wait for a product that a loop leaves in flight is in the branch where the loop runs: after the branch the
+// accumulator may come from other registers, and ptxas serialises such products.
 // CHECK-LABEL: llvm.func @kiln_in_flight(
 // CHECK: %[[RUNS:.*]] = arith.cmpi sgt, %arg1, %c0_i32
 // CHECK: %[[SUM:.*]]:4 = scf.if %[[RUNS]] -> (f32, f32, f32, f32) {
@@ -106,7 +106,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// Pointers are carried as they are: no two fit a register.
+// Pointers are carried as they are: a register cannot hold two.
 // CHECK-LABEL: llvm.func @kiln_carried_pointers(
 // CHECK: scf.for %{{.*}} iter_args(%{{.*}} = %{{.*}}, %{{.*}} = %{{.*}}) -> ({{i64|!llvm.ptr<1>}}, {{i64|!llvm.ptr<1>}})
 #b = #layout.map<blocked [256] order [0] vector 2 warps 4>

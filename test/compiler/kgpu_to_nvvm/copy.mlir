@@ -1,8 +1,8 @@
-// Copies by the copy engine: one for each box, issued by one thread; position innermost first.
+// Copies by the copy engine: one per box, issued by one thread; coordinates innermost first.
 // RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
 
-// 128 bytes of a row are one panel: 64 rows by 128 elements are two boxes, 8192 bytes apart. The second slot's are
-// 16384 bytes further, all of them count at its full barrier. What comes once gives way in the L2.
+// A panel is 128 bytes of a row: 64 rows by 128 elements are two boxes, 8192 bytes apart. The boxes of the second slot
+// are 16384 bytes further; all count at that slot's full barrier. Data that is read once gets evict-first in the L2.
 // CHECK-LABEL: llvm.func @kiln_boxes(
 // CHECK-SAME: %{{.*}}: !llvm.ptr<1>, %{{.*}}: i32, %[[MAP:.*]]: !llvm.ptr {llvm.align = 64 : i64
 // CHECK-DAG: %[[POLICY:.*]] = llvm.inline_asm "createpolicy.fractional.L2::evict_first.b64 $0, 1.0;"
@@ -47,8 +47,8 @@ module {
 
 // -----
 
-// Boxes of fewer rows than there might be: both panels of the first 32 rows, which lie 8192 bytes apart, then those of
-// the other 32, 4096 bytes further.
+// Boxes of fewer rows than the largest: both panels of the first 32 rows, 8192 bytes apart, then those of the other 32
+// rows, 4096 bytes further.
 // CHECK-LABEL: llvm.func @kiln_runs(
 // CHECK: scf.for %[[I:.*]] = {{.*}} iter_args(
 // CHECK: mbarrier::complete_tx::bytes [$0], {{.*}} %[[PLACE:[0-9]+]], %{{[^,]*}}, %c7_i32, %[[I]],
@@ -90,8 +90,8 @@ module {
 
 // -----
 
-// A cluster of two: the left part is split, so that each cta brings the rows that it keeps; the right part each has whole,
-// and each sends half of its rows to both, to the same place and barrier. 8192 + 8192 bytes come to each cta.
+// A cluster of two: the left operand is split, so each CTA loads the rows that it keeps. Each CTA has the whole right
+// operand, and sends half of its rows to both, to the same address and barrier. 8192 + 8192 bytes arrive at each CTA.
 // CHECK-LABEL: llvm.func @kiln_cluster(
 // CHECK: %[[RANK:.*]] = llvm.call_intrinsic "llvm.nvvm.read.ptx.sreg.cluster.ctarank"
 // CHECK: %[[MINE:.*]] = arith.muli %[[RANK]], %c64_i32
@@ -132,13 +132,13 @@ module attributes {kgpu.cluster = 2 : i32} {
 
 // -----
 
-// To global memory: the thread that issues the copies closes their group. They read memory that goes away with the block,
-// so they have read it before the role ends.
+// To global memory: the threads that issue the copies commit their group. As the copies read memory that is freed with
+// the block, they must have read it before the role ends.
 // CHECK-LABEL: llvm.func @kiln_out(
 // CHECK: %[[ISSUES:.*]] = arith.andi
 // CHECK: "cp.async.bulk.wait_group.read 1;"
 // CHECK: "fence.proxy.async.shared::cta;"
-// A box before the array is left out: an H200 would end the launch.
+// A box that begins before the array is skipped: an H200 would end the launch.
 // CHECK: %[[INSIDE:.*]] = arith.cmpi sge, %{{.*}}, %c0_i32 : i32
 // CHECK: %[[WRITES:.*]] = arith.andi %[[ISSUES]], %[[INSIDE]] : i1
 // CHECK: "@$4 cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [$0, {$1, $2}], [$3];", "l,r,r,r,b,~{memory}" %{{.*}}, %c0_i32, %{{.*}}, %{{.*}}, %[[WRITES]]
@@ -170,7 +170,7 @@ module {
 
 // -----
 
-// Without roles the kernel's own end waits, unless it has said so itself.
+// Without roles, the kernel's end waits for them, unless the kernel already has.
 // CHECK-LABEL: llvm.func @kiln_alone(
 // CHECK: commit_group
 // CHECK: "cp.async.bulk.wait_group 0;"
@@ -193,7 +193,7 @@ module {
 
 // -----
 
-// Of dimensions in front that the memory has not, each box has one element: their positions are the block's.
+// For leading dimensions that the memory lacks, each box has one element, at the block's position.
 // CHECK-LABEL: llvm.func @kiln_of_a_head(
 // CHECK-SAME: %{{.*}}: !llvm.ptr<1>, %[[N:.*]]: i32,
 // CHECK: "@$6 cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [$0, {$1, $2, $3, $4}], [$5];", "l,r,r,r,r,r,b,~{memory}" %{{.*}}, %c0_i32, %[[N]], %c3_i32, %c5_i32,
@@ -218,7 +218,7 @@ module {
 
 // -----
 
-// The engine combines what it writes with what is there, box by box.
+// The engine combines the data with what is in memory, box by box.
 // CHECK-LABEL: llvm.func @kiln_combined(
 // CHECK: "@$4 cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [$0, {$1, $2}], [$3];", "l,r,r,r,b,~{memory}" %{{.*}}, %c0_i32,
 // CHECK: "@$4 cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group
@@ -260,8 +260,8 @@ module {
 
 // -----
 
-// Of 128 rows each of two groups has 64, with a thread of its own: the boxes of both panels, 8192 bytes and 64 rows further
-// for the second group. Each of these threads closes the group of its copies.
+// Of 128 rows each of two groups has 64, and one thread that copies the boxes of both panels; the second group's are
+// 8192 bytes and 64 rows further. Each of these threads commits the group of its copies.
 // CHECK-LABEL: llvm.func @kiln_of_groups(
 // CHECK-DAG: %[[GROUP:.*]] = arith.divui %{{.*}}, %c4_i32
 // CHECK-DAG: %[[WARP:.*]] = arith.remui %{{.*}}, %c4_i32

@@ -2,8 +2,8 @@
 
 #m = #layout.map<blocked [16, 64] order [1, 0] vector 4 warps 4>
 
-// Extents, strides and base are multiples of what a vector takes: one predicate for four elements, false outside the
-// array; rows outside are NaN.
+// Extents, strides and base are multiples of the vector size: one predicate for four elements, false outside the array.
+// Rows outside are NaN.
 // CHECK-LABEL: llvm.func @kiln_box(
 // CHECK: arith.cmpi ult
 // CHECK: "@$5 ld.global.v4.b32 {$0, $1, $2, $3}, [$4];", "=r,=r,=r,=r,l,b,0,1,2,3,~{memory}"
@@ -26,7 +26,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 #m = #layout.map<blocked [16, 64] order [1, 0] vector 4 warps 4>
 
-// Nothing is checked: no predicate. A column of which nothing is known is read element by element.
+// Nothing is checked: no predicate. With nothing known about the column, it is read element by element.
 // CHECK-LABEL: llvm.func @kiln_unchecked(
 // CHECK-NOT: @$
 // CHECK: "ld.global.b32 $0, [$1];"

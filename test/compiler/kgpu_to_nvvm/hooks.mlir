@@ -2,8 +2,8 @@
 
 #b = #layout.map<blocked [128] order [0] vector 1 warps 4>
 
-// The address of the log is the last argument. Every thread asks for as many records as it owns elements and fills those
-// there is room for; a scalar is the first thread's.
+// The address of the log is the last argument. Every thread reserves as many records as it owns elements and fills
+// those that fit; a scalar is printed by the first thread.
 // CHECK-LABEL: llvm.func @kiln_print(
 // CHECK-SAME: i32, %[[LOG:.*]]: i64)
 // CHECK-SAME: kiln.arguments_bytes = 8
@@ -27,8 +27,8 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 #b = #layout.map<blocked [256] order [0] vector 1 warps 4>
 
-// The first element that fails of each thread; the lowest code of all threads stays. Others may shuffle with the thread:
-// it goes on.
+// Each thread reports its first failing element; the lowest code of all threads is kept. Other threads may shuffle with
+// this one, so it continues.
 // CHECK-LABEL: llvm.func @kiln_assert(
 // CHECK: %[[WORST:.*]] = arith.minui
 // CHECK: %[[FAILS:.*]] = arith.cmpi ne, %[[WORST]], %c-1_i32
@@ -51,7 +51,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 #b = #layout.map<blocked [256] order [0] vector 1 warps 4 ctas 2 split 0>
 
-// In a cluster others wait for what this thread has still to send: it goes on, and touches no tile of global memory.
+// In a cluster, others wait for what this thread has yet to send: it continues, but accesses no tile of global memory.
 // CHECK-LABEL: llvm.func @kiln_assert_in_cluster(
 // CHECK: %[[CELL:.*]] = llvm.alloca
 // CHECK: llvm.store %{{.*}}, %[[CELL]]
@@ -78,8 +78,8 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 2 : i32} {
 
 // -----
 
-// A scalar fails in all threads alike: where no other program waits for this one they end together, and nothing it said
-// no to is done. In a loop without a count another program may wait for this one.
+// A scalar fails in all threads alike: if no other program waits for this one they exit together, and nothing after the
+// failed assertion is done. In a loop without a count another program may wait for this one.
 // CHECK-LABEL: llvm.func @kiln_scalar(
 // CHECK: llvm.atomicrmw umin
 // CHECK: "exit;"

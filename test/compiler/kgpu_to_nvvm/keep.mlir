@@ -1,5 +1,6 @@
-// A kept tile goes by the word through a permutation that nobody can see is the identity, and what touches no memory
-// stands where it is needed first: one access' elements go all the way before the next one's.
+// A kept tile passes word by word through a permutation that the optimizer cannot recognise as the identity. Ops
+// without memory accesses are placed at their first use: one access's elements are computed completely before the next
+// one's.
 // RUN: kiln-opt %s --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
 
 // CHECK-LABEL: llvm.func @kiln_halves

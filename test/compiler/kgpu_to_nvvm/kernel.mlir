@@ -1,6 +1,6 @@
 // RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-overlap-launches --kiln-close-reads --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
 
-// A cluster of two blocks is one program instance; its number is that of the cluster.
+// A cluster of two blocks is one program instance; the instance number is the cluster's.
 // CHECK-LABEL: llvm.func @kiln_launch(
 // CHECK-SAME: kiln.cuda = {cluster = 2 : i64, max_registers = 64 : i64, num_warps = 8 : i64, pdl = false, shared_bytes = 512 : i64, threads = 256 : i64}
 // CHECK-SAME: nvvm.cluster_dim = array<i32: 2, 1, 1>
@@ -23,9 +23,8 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.cluster = 2 : i32, kgpu.max_re
 
 // -----
 
-// With pdl the wait stands before the first access to memory, also where that is inside a loop; the next grid may start
-// at once where no run of reads of tiles is. No argument is promised to be read only: the grid before may still be
-// writing it.
+// With pdl the wait comes before the first memory access, even inside a loop. If there is no run of tile reads, the
+// next grid may start at once. No argument is promised to be read only: the previous grid may still be writing it.
 // CHECK-LABEL: llvm.func @kiln_pdl(%{{.*}}: !llvm.ptr<1>, %{{.*}}: i32)
 // CHECK: "griddepcontrol.launch_dependents;"
 // CHECK: arith.muli
@@ -53,8 +52,8 @@ module attributes {kgpu.num_warps = 1 : i32, kgpu.pdl} {
 
 #b = #layout.map<blocked [128] order [0] vector 1 warps 4>
 
-// Behind the first run of reads of tiles the next grid may start; that holds the reads in their place, so there is no
-// pmevent. A run of one read is a run, too, and the second run starts nothing.
+// After the first run of tile reads the next grid may start; launch_dependents keeps the reads in place, so there is no
+// pmevent. A single read is a run too; the second run triggers nothing.
 // CHECK-LABEL: llvm.func @kiln_pdl_run(
 // CHECK-NOT: griddepcontrol
 // CHECK: "griddepcontrol.wait;"
@@ -104,8 +103,8 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.pdl} {
 
 #b = #layout.map<blocked [128] order [0] vector 1 warps 4>
 
-// A loop ends the run, also where only its body needs what was read: behind it, the next grid would be late. Reads in
-// loops alone are no run: at the entry.
+// A loop ends the run, even if only its body uses the values: after it, the next grid would start late. Reads in loops
+// only are no run: the trigger is at the entry.
 // CHECK-LABEL: llvm.func @kiln_pdl_before_loop(
 // CHECK-NOT: griddepcontrol
 // CHECK: "griddepcontrol.wait;"
@@ -153,14 +152,14 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.pdl} {
 
 #b = #layout.map<blocked [128] order [0] vector 1 warps 4>
 
-// A loop comes first: after it the next grid would be late, also where tiles are read there.
+// A loop comes first: after it the next grid would start late, even if tiles are read there.
 // CHECK-LABEL: llvm.func @kiln_pdl_behind_loop(
 // CHECK: "griddepcontrol.launch_dependents;"
 // CHECK: "griddepcontrol.wait;"
 // CHECK-NEXT: scf.for
 // CHECK: "ld.global.b32 $0, [$1];"
 // CHECK-NOT: griddepcontrol
-// A write ends a run of reads that nothing needed yet, and what comes in place of pmevent comes once.
+// A write ends a run of reads that nothing has used yet; the op that replaces pmevent is emitted once.
 // CHECK-LABEL: llvm.func @kiln_pdl_before_store(
 // CHECK: "griddepcontrol.wait;"
 // CHECK: "ld.global.b32 $0, [$1];"
@@ -213,8 +212,8 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.pdl} {
 
 #b = #layout.map<blocked [128] order [0] vector 1 warps 4>
 
-// A kernel that says itself where the next grid may start, or where it waits, gets no other of that kind. Neither is an
-// access to memory, and what the wait comes after is still not promised to be constant.
+// A kernel that triggers or waits explicitly gets no other op of that kind. Neither op is a memory access, and memory
+// after the wait is still not promised to be constant.
 // CHECK-LABEL: llvm.func @kiln_pdl_said(%{{.*}}: !llvm.ptr<1>, %{{.*}}: i8)
 // CHECK-NOT: griddepcontrol
 // CHECK: "griddepcontrol.wait;"
@@ -273,7 +272,7 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.pdl} {
 
 // -----
 
-// Without pdl nothing.
+// Without pdl there is neither.
 // CHECK-LABEL: llvm.func @kiln_no_pdl(
 // CHECK-NOT: griddepcontrol
 module attributes {kgpu.num_warps = 1 : i32} {
@@ -288,7 +287,7 @@ module attributes {kgpu.num_warps = 1 : i32} {
 
 // -----
 
-// Arguments lie in the packed block with their natural alignment; bool and f8 are bytes.
+// Arguments are in the packed block at natural alignment; bool and f8 take a byte.
 // CHECK-LABEL: llvm.func @kiln_arguments(%{{.*}}: i8, %{{.*}}: f64, %{{.*}}: i8, %{{.*}}: f16, %{{.*}}: !llvm.ptr<1>)
 // CHECK-SAME: {align = 1 : i64, kind = "scalar", name = "arg0", offset = 0 : i64, size = 1 : i64, type = "i1"}
 // CHECK-SAME: {align = 8 : i64, kind = "scalar", name = "arg1", offset = 8 : i64, size = 8 : i64, type = "fp64"}

@@ -2,7 +2,7 @@
 
 #b = #layout.map<blocked [512] order [0] vector 4 warps 4>
 
-// Four bytes are one register of the text; the function's name follows the type of its elements.
+// Four bytes share one register of the assembly; the function's name follows from the element type.
 // CHECK: llvm.func @__nv_erfcxf(f32) -> f32
 // CHECK-LABEL: llvm.func @kiln_text(
 // CHECK: llvm.bitcast %{{.*}} : vector<4xi8> to i32

@@ -1,9 +1,10 @@
-// Fragments move between registers and shared memory as matrices of eight rows where both layouts allow it; products of a
-// warp on them.
+// Fragments move between registers and shared memory as matrices of eight rows if both layouts allow it; warp products
+// use them.
 // RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm | FileCheck %s
 // RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_80 --kiln-kgpu-to-nvvm | FileCheck %s --check-prefix=OLD
 
-// Four matrices an instruction: 64 x 64 of two bytes on four warps are 8 of them. Without stmatrix words are stored.
+// Four matrices per instruction: 64 x 64 two-byte elements on four warps take 8 instructions. Without stmatrix, words
+// are stored.
 // CHECK-LABEL: llvm.func @kiln_stored(
 // CHECK-COUNT-4: llvm.call_intrinsic "llvm.nvvm.stmatrix.sync.aligned.m8n8.x4.b16"
 // CHECK-NOT: stmatrix
@@ -22,8 +23,9 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// A factor whose rows lie along K is loaded as it is, one with rows across K transposed; then products of 16 by 8 by 16,
-// each added to the one before it along K. Matrices are loaded where the first product needs them, and none is held longer.
+// An operand whose rows are along K is loaded as it is, one whose rows are across K is transposed. Then come products
+// of 16 by 8 by 16, each added to the previous one along K. Matrices are loaded at the first product that uses them,
+// and none is held longer than needed.
 // CHECK-LABEL: llvm.func @kiln_product(
 // CHECK: ldmatrix.sync.aligned.m8n8.x4.trans.b16
 // CHECK: ldmatrix.sync.aligned.m8n8.x4.b16
@@ -67,7 +69,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// Two batches, 8-bit integers, and words of four.
+// Two batches, 8-bit integers, and words of four elements.
 // CHECK-LABEL: llvm.func @kiln_batches(
 // CHECK-COUNT-4: llvm.inline_asm "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32
 // CHECK-SAME: "=r,=r,=r,=r,r,r,r,r,r,r,0,1,2,3"
@@ -89,7 +91,7 @@ module attributes {kgpu.num_warps = 1 : i32} {
 
 // -----
 
-// Four batches on four warps: each multiplies one.
+// Four batches on four warps: each warp multiplies one.
 // CHECK-LABEL: llvm.func @kiln_batch_of_a_warp(
 // CHECK-COUNT-2: llvm.inline_asm "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32
 // CHECK-NOT: mma.sync

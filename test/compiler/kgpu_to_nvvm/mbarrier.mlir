@@ -1,6 +1,7 @@
 // RUN: kiln-opt %s --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
 
-// One counter behind each slot, of one arrival a warp, set up before the cluster's barrier; the first arrival orders nothing.
+// One mbarrier after each slot, with one arrival per warp, initialised before the cluster barrier; the first arrival is
+// relaxed.
 // CHECK-LABEL: llvm.func @kiln_mbarrier(
 // CHECK: scf.if
 // CHECK: "mbarrier.init.shared::cta.b64 [$0], $1;", "r,r,~{memory}" %{{.*}}, %c4_i32
@@ -10,7 +11,7 @@
 // CHECK: "llvm.nvvm.barrier.cluster.arrive.relaxed.aligned"
 // CHECK: "llvm.nvvm.barrier.cluster.wait.aligned"
 // CHECK: scf.for
-// Lane i takes the partial to cta i and counts it there; no store, no barrier of the cluster.
+// Lane i sends the partial to CTA i and counts it there; there is no store and no cluster barrier.
 // CHECK-COUNT-2: mapa.shared::cluster.u32
 // CHECK: "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [$0], $1, [$2];"
 // CHECK-NOT: barrier.cluster

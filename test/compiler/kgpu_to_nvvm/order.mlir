@@ -1,8 +1,8 @@
-// Steps of a sorting network, gathers inside a warp and products from shared memory, as one thread's code.
+// Steps of a sorting network, gathers inside a warp and products from shared memory, in one thread's code.
 // RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
 
-// Stride 2 is between lanes 0 and 1 (each register is sent), stride 1 between registers. Runs of 4 turn with lane bit 1:
-// keys are turned over before and after, not at each comparison.
+// Stride 2 is between lanes 0 and 1 (each register is shuffled), stride 1 between registers. Runs of 4 alternate
+// direction with lane bit 1: keys are complemented before and after, not at each comparison.
 // CHECK-LABEL: llvm.func @kiln_steps(
 // CHECK: arith.extsi %{{.*}} : i1 to i32
 // CHECK-COUNT-2: arith.xori
@@ -35,7 +35,7 @@ module attributes {kgpu.num_warps = 1 : i32} {
 
 // -----
 
-// Reversing 64 elements of two registers a lane: the other register of the lane 31 - l, two shuffles by a constant.
+// Reversing 64 elements, two registers per lane: the other register of lane 31 - l, two shuffles with constant lanes.
 // CHECK-LABEL: llvm.func @kiln_reversed(
 // CHECK-COUNT-2: "llvm.nvvm.shfl.sync.bfly.i32"(%{{.*}}, %{{.*}}, %c31_i32, %c31_i32)
 // CHECK-NOT: shfl
@@ -61,7 +61,8 @@ module attributes {kgpu.num_warps = 1 : i32} {
 
 // -----
 
-// By data: each element asks a lane; with two registers a lane, for both, and takes the one its index's lowest bit says.
+// A gather by data: each element shuffles from a lane; with two registers per lane it shuffles both, and the index's
+// lowest bit selects.
 // CHECK-LABEL: llvm.func @kiln_picked(
 // CHECK: "llvm.nvvm.shfl.sync.idx.i32"
 // CHECK: "llvm.nvvm.shfl.sync.idx.i32"
@@ -89,7 +90,8 @@ module attributes {kgpu.num_warps = 1 : i32} {
 
 // -----
 
-// Four columns of one row a thread: one vector and one scalar are read for four products; four steps of K a turn.
+// Each thread has four columns of one row: one vector and one scalar are read for four products; the loop does four
+// steps of K per iteration.
 // CHECK-LABEL: llvm.func @kiln_product(
 // CHECK: scf.for {{.*}} to %c16_i32 step %c4_i32 iter_args(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) -> (f32, f32, f32, f32)
 // CHECK: llvm.load %{{.*}} {alignment = 2 : i64} : !llvm.ptr<3> -> f16
@@ -118,7 +120,8 @@ module attributes {kgpu.num_warps = 1 : i32} {
 
 // -----
 
-// Products of f16 are summed in f32, whatever the accumulator: it is widened before the loop and rounded behind it.
+// Products of f16 accumulate in f32 whatever the accumulator's type: it is widened before the loop and rounded after
+// it.
 // CHECK-LABEL: llvm.func @kiln_narrow_sum(
 // CHECK: %[[ZERO:.*]] = arith.constant 0.000000e+00 : f32
 // CHECK: scf.for {{.*}} iter_args({{.*}} = %[[ZERO]], {{.*}}) -> (f32, f32, f32, f32)

@@ -1,8 +1,8 @@
-// A persistent kernel: which instances a block runs, and the grid that is counted.
+// A persistent kernel: which instances a block runs, and how the grid is passed.
 // RUN: kiln-opt %s --split-input-file --verify-diagnostics --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
 
-// The grid comes as three parameters after the log; the hardware's is one line of blocks. A report says which instance
-// it comes from: what the loop counts.
+// The grid comes as three parameters after the log; the hardware grid is one line of blocks. Reports name the instance
+// that the loop is at.
 // CHECK-LABEL: llvm.func @kiln_loop(
 // CHECK-SAME: %[[X:[^ :]*]]: !llvm.ptr<1>, %[[LOG:[^ :]*]]: i64, %[[GX:[^ :]*]]: i32, %[[GY:[^ :]*]]: i32, %[[GZ:[^ :]*]]: i32)
 // CHECK-SAME: persistent = true
@@ -36,7 +36,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// The number of a program is its place along the first axis where the grid has no other; only else it is divided.
+// If the grid has only one axis, a program's number is its position along it; only otherwise is it divided.
 // CHECK-LABEL: llvm.func @kiln_place(
 // CHECK-SAME: %{{[^ ]*}}: !llvm.ptr<1>, %[[GX:[^ :]*]]: i32
 // CHECK: scf.for unsigned %[[P:.*]] =
@@ -64,7 +64,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// Of clusters, whole ones are counted.
+// With clusters, whole clusters are counted.
 // CHECK-LABEL: llvm.func @kiln_clusters(
 // CHECK-SAME: %{{[^ ]*}}: !llvm.ptr<1>, %{{[^ ]*}}: i32, %[[GX:[^ :]*]]: i32, %{{[^ ]*}}: i32, %{{[^ ]*}}: i32)
 // CHECK-DAG: "llvm.nvvm.read.ptx.sreg.clusterid.x"

@@ -1,7 +1,9 @@
-// Reductions inside a warp: registers in four chains, then butterflies; one instruction for lanes where there is one.
+// Reductions inside a warp: registers in four chains, then butterflies; a single instruction over lanes if there is
+// one.
 // RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
 
-// Sixteen registers: four runs of four, then pairs; five distances; both sides of a sum of floats are the same.
+// Sixteen registers: four chains of four, then pairs; five shuffle distances; both operands of a float sum are in the
+// same order.
 // CHECK-LABEL: llvm.func @kiln_sum(
 // CHECK-COUNT-15: arith.addf
 // CHECK: "llvm.nvvm.shfl.sync.bfly.i32"(%{{.*}}, %{{.*}}, %c1_i32, %c31_i32)
@@ -36,7 +38,7 @@ module attributes {kgpu.num_warps = 1 : i32} {
 
 // -----
 
-// Integers of 32 bits over all lanes: redux.
+// 32-bit integers over all lanes use redux.
 // CHECK-LABEL: llvm.func @kiln_most(
 // CHECK: arith.maxui
 // CHECK: "llvm.nvvm.redux.sync.umax"
@@ -61,7 +63,7 @@ module attributes {kgpu.num_warps = 1 : i32} {
 
 // -----
 
-// A region that is not seen to be commutative chooses sides by the lane's bit; i64 goes in two words, i8 in one with others.
+// A region not known to be commutative picks operand order by a bit of the lane; i64 takes two words, i8 shares one.
 // CHECK-LABEL: llvm.func @kiln_last(
 // CHECK: arith.select %{{.*}} : i64
 // CHECK: arith.select %{{.*}} : i8
@@ -89,17 +91,17 @@ module attributes {kgpu.num_warps = 1 : i32} {
 
 // -----
 
-// What each warp combines by itself: the same, without what other warps hold; the tile has a place for each warp.
+// The part that each warp reduces by itself, without combining with other warps; the tile has one element per warp.
 // CHECK-LABEL: llvm.func @kiln_partial(
 // CHECK: %[[FIRST:.*]] = arith.cmpi eq, %{{.*}}, %c0_i32 : i32
 // CHECK-COUNT-5: llvm.nvvm.shfl.sync.bfly.i32
 // CHECK-NOT: shfl
-// One lane of each warp stores its part.
+// One lane of each warp stores its partial.
 // CHECK: scf.if %[[FIRST]] {
 // CHECK: llvm.store %{{.*}} {alignment = 4 : i64} : f32, !llvm.ptr<3>
 // CHECK-NEXT: }
 // CHECK: "llvm.nvvm.barrier.cta.sync.aligned.all"
-// Everyone reads all four at once.
+// Every thread reads all four at once.
 // CHECK: llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xf32>
 #row = #layout.map<blocked [512] vector 4 warps 4>
 #part = #layout.map<digits [4] lane (0) (0) (0) (0) (0) warp (1) (2)>
@@ -130,8 +132,8 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// Numbers that were widened from 16 bits are compared as they were, two at a time; the extremum of each thread is widened
-// for the lanes.
+// Numbers widened from 16 bits are compared in 16 bits, two at a time; the extremum of each thread is widened for the
+// lanes.
 // CHECK-LABEL: llvm.func @kiln_pairs(
 // CHECK-COUNT-3: arith.maxnumf %{{.*}}, %{{.*}} : vector<2xbf16>
 // CHECK-NOT: arith.maxnumf %{{.*}} : f32
@@ -161,7 +163,7 @@ module attributes {kgpu.num_warps = 1 : i32} {
 
 // -----
 
-// A sum is not: each step would be rounded. Nor are two registers worth a pair.
+// A sum is not: each step would round. Nor is a pair worthwhile for two registers.
 // CHECK-LABEL: llvm.func @kiln_rounded(
 // CHECK-COUNT-12: arith.addf %{{.*}}, %{{.*}} : f32
 // CHECK-NOT: vector<2xf16>

@@ -1,5 +1,5 @@
-// A warp votes whether a factor of its own is other than 1, comparing once what several elements share; if none is,
-// nothing is multiplied.
+// A warp votes whether any of its factors differs from 1, comparing a factor shared by several elements once; if none
+// does, nothing is multiplied.
 // RUN: kiln-opt %s --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
 
 #c = #layout.map<digits [2, 64] reg (0, 1) (1, 0) lane (0, 2) (0, 4) (0, 8) (0, 16) (0, 32)>

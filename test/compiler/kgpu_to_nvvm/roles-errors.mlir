@@ -1,7 +1,7 @@
 // Roles that a block cannot have.
 // RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm -verify-diagnostics
 
-// 384 threads start with 168 registers: 64,512 in all. The filling warps keep what their role has.
+// 384 threads start with 168 registers: 64,512 in all. The filler warps keep as many as their role has.
 module {
   func.func public @registers() attributes {tile.kernel} {
     // expected-error @below {{expected roles that together have at most 64512 registers (because 384 threads start with 168 each), got 66560}}
@@ -16,7 +16,7 @@ module {
 
 // -----
 
-// A limit that the launch sets is what there is.
+// If the launch limits registers, that limit is what there is.
 module attributes {kgpu.max_registers = 100 : i32} {
   func.func public @limit() attributes {tile.kernel} {
     // expected-error @below {{expected roles that together have at most 24576 registers (because 256 threads start with 96 each), got 25600}}
@@ -45,7 +45,7 @@ module {
 
 // -----
 
-// Warps are known to the hardware by sixteen barriers.
+// The hardware has only sixteen barriers to synchronise groups of warps.
 module {
   func.func public @barriers() attributes {tile.kernel} {
     // expected-error @below {{expected at most 15 roles and groups (because each has a barrier of its own), got 16}}
@@ -62,7 +62,7 @@ module {
 
 // -----
 
-// A tile that belongs to no threads.
+// A tile whose layout belongs to no threads.
 func.func @no_layout() attributes {tile.kernel} {
   // expected-error @below {{expected a tile with a layout (because its registers follow from it), got 'tensor<64xi32>'}}
   %rows = tile.make_range 0 to 64 : tensor<64xi32>

@@ -1,10 +1,10 @@
-// Warps part by their number, each role has threads, barriers and registers of its own, and what is computed once is
+// Warps branch by their number into roles, each with its own threads, barriers and registers; values computed once are
 // computed at the role's entry.
 // RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-overlap-launches --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
 
-// Roles start at multiples of four warps where registers move, and the block is launched with an equal share: 65536 / 384
-// is 168 in eights. One chain of branches on a number that is the same for all lanes; warps that only fill up give their
-// registers back too, and do nothing else.
+// Roles start at multiples of four warps if registers are reallocated, and the block is launched with equal shares:
+// 65536 / 384 is 168, rounded down to a multiple of eight. There is one chain of branches on a uniform number. Filler
+// warps give their registers back too, and do nothing else.
 // CHECK-LABEL: llvm.func @kiln_two(
 // CHECK-SAME: kiln.cuda = {cluster = 1 : i64, max_registers = 0 : i64, num_warps = 12 : i64, pdl = false, roles = true, shared_bytes = 0 : i64, threads = 384 : i64}
 // CHECK-SAME: nvvm.maxnreg = 168 : i32
@@ -17,13 +17,14 @@
 // CHECK-NEXT: "setmaxnreg.dec.sync.aligned.u32 24;"
 // CHECK: %[[WORKS:.*]] = arith.cmpi ult, %[[WARP]], %c1_i32
 // CHECK: scf.if %[[WORKS]] {
-// A scalar is stored by the role's first thread: that of the block here.
+// A scalar is stored by the role's first thread, here that of the block.
 // CHECK: %[[MINE:.*]] = arith.cmpi eq, %[[TID]], %c0_i32
 // CHECK: "llvm.nvvm.bar.warp.sync"
 // CHECK: } else {
 // CHECK-NEXT: "setmaxnreg.inc.sync.aligned.u32 240;"
-// Thread 128 of the block is the first of this role, its groups are counted from here, its barrier is the second, of its
-// 256 threads. Its groups have the two behind those of roles and of the groups before, each of 128 threads.
+// Thread 128 of the block is the first of this role and its groups are counted from there. Its barrier is the second,
+// for its 256 threads. Its groups have the two barriers after those of roles and of earlier groups, each for 128
+// threads.
 // CHECK: %[[OWN:.*]] = arith.subi %[[TID]], %c128_i32
 // CHECK: arith.cmpi eq, %[[OWN]], %c0_i32
 // CHECK: %[[GROUP:.*]] = arith.divui %{{.*}}, %c4_i32
@@ -51,8 +52,8 @@ module attributes {kgpu.num_warps = 8 : i32} {
 
 // -----
 
-// Where a thread is in a tile: warp and group of the role, from the number that is the same for all lanes. The second
-// role computes its own; nothing of the first is used there.
+// A thread's position in a tile: warp and group within the role, from the uniform number. The second role computes its
+// own and uses nothing of the first.
 // CHECK-LABEL: llvm.func @kiln_parts(
 // CHECK-SAME: nvvm.reqntid = array<i32: 512, 1, 1>
 // CHECK-NOT: setmaxnreg
@@ -84,7 +85,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// With pdl each role waits before its own first access to global memory; one that has none does not.
+// With pdl each role waits before its own first access to global memory; a role without accesses does not wait.
 // CHECK-LABEL: llvm.func @kiln_waits(
 // CHECK: "griddepcontrol.launch_dependents;"
 // CHECK: scf.if

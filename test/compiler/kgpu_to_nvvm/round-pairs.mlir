@@ -1,7 +1,7 @@
-// Rounding f32 to bf16 in pairs, where more than one op uses the result.
+// f32 is rounded to bf16 in pairs if more than one op uses the result.
 // RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
 
-// Stored and widened again: two roundings of pairs for four elements, and both halves are widened from their word.
+// Stored and widened again: two pair roundings for four elements; both halves are widened from their word.
 // CHECK-LABEL: llvm.func @kiln_both(
 // CHECK-COUNT-2: arith.truncf %{{.*}} : vector<2xf32> to vector<2xbf16>
 // CHECK-NOT: arith.truncf
@@ -27,7 +27,8 @@ module attributes {kgpu.num_warps = 1 : i32} {
 
 // -----
 
-// Not f16, whose arithmetic LLVM narrows; nor what is only stored, which ptxas pairs. Equal registers are rounded once.
+// Not for f16, whose arithmetic LLVM narrows, nor for values that are only stored, which ptxas pairs. Equal registers
+// are rounded once.
 // CHECK-LABEL: llvm.func @kiln_stored(
 // CHECK-COUNT-4: arith.truncf %{{.*}} : f32 to bf16
 // CHECK-NOT: arith.truncf

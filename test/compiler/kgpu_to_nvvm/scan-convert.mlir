@@ -1,7 +1,7 @@
 // Scans inside a warp, and conversions that need no shared memory.
 // RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
 
-// Two registers of each thread in a chain, then five exchanges of totals, then what came before is added.
+// Two registers of each thread in a chain, then five shuffles of totals, then the preceding total is added.
 // CHECK-LABEL: llvm.func @kiln_scan(
 // CHECK: arith.addi
 // CHECK-COUNT-5: llvm.nvvm.shfl.sync.bfly.i32
@@ -25,7 +25,7 @@ module attributes {kgpu.num_warps = 1 : i32} {
 
 // -----
 
-// Registers change places with lanes: shuffles, no shared memory. Two halves travel in one word.
+// Registers and lanes are exchanged by shuffles, without shared memory. Two 16-bit halves share one word.
 // CHECK-LABEL: llvm.func @kiln_convert(
 // CHECK-NOT: llvm.store {{.*}}!llvm.ptr<3>
 // CHECK: llvm.nvvm.shfl.sync
@@ -50,8 +50,8 @@ module attributes {kgpu.num_warps = 1 : i32} {
 
 // -----
 
-// What the sums of one product hold and the right operand of the next wants: matrices of 8 x 8, transposed by one
-// instruction each. Of 32 bits each they are shuffled.
+// From the accumulator of one product to the right operand of the next: 8 x 8 matrices, each transposed by one
+// instruction. 32-bit elements are shuffled.
 // CHECK-LABEL: llvm.func @kiln_transposes(
 // CHECK-NOT: shfl
 // CHECK-COUNT-2: "movmatrix.sync.aligned.m8n8.trans.b16 $0, $1;"
@@ -79,7 +79,7 @@ module attributes {kgpu.num_warps = 1 : i32} {
 
 // -----
 
-// Two of the lane's digits exchanged: no transpose, so shuffled.
+// Two digits of the lane exchanged: not a transpose, so shuffled.
 // CHECK-LABEL: llvm.func @kiln_crosses(
 // CHECK-NOT: movmatrix
 // CHECK: llvm.nvvm.shfl.sync

@@ -5,7 +5,8 @@
 #b = #layout.map<blocked [16, 64] order [1, 0] vector 4 warps 4>
 #r = #layout.map<digits [1, 64] reg (0, 1) (0, 2) lane (0, 4) (0, 8) (0, 16) (0, 32) (0, 0) warp (0, 0) (0, 0)>
 
-// A row broadcast over sixteen is the row's registers under more names: what is computed from it is computed once a row.
+// A row broadcast over sixteen is the row's registers under more names: what is computed from it is computed once per
+// row.
 // CHECK-LABEL: llvm.func @kiln_broadcast(
 // CHECK-COUNT-4: math.exp
 // CHECK-NOT: math.exp
@@ -37,7 +38,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 #p = #layout.map<digits [128, 2] reg (0, 1) lane (1, 0) (2, 0) (4, 0) (8, 0) (16, 0) warp (32, 0) (64, 0)>
 #t = #layout.map<digits [2, 128] reg (1, 0) lane (0, 1) (0, 2) (0, 4) (0, 8) (0, 16) warp (0, 32) (0, 64)>
 
-// join pairs registers, split takes them apart, trans renames them: the difference of both is 7.
+// join interleaves registers, split separates them, trans renames them: their difference is 7.
 // CHECK-LABEL: llvm.func @kiln_pairs(
 // CHECK: llvm.store %c7_i32, %{{.*}} : i32, !llvm.ptr<1>
 // CHECK-NOT: llvm.store
@@ -63,7 +64,8 @@ module attributes {kgpu.num_warps = 4 : i32} {
 #s = #layout.map<blocked [32] order [0] vector 1 warps 1>
 #d = #layout.map<blocked [64] order [0] vector 1 warps 1>
 
-// cat, where all three are spread alike: registers one after the other. A side of 96 is three registers of 32 lanes.
+// cat, when all three tiles have the same distribution: registers one after another. A side of 96 is three registers of
+// 32 lanes.
 // CHECK-LABEL: llvm.func @kiln_cat(
 // CHECK: %[[LANE:.*]] = llvm.call_intrinsic "llvm.nvvm.read.ptx.sreg.tid.x"
 // CHECK-DAG: arith.addi %[[LANE]], %c100_i32
@@ -86,7 +88,7 @@ module attributes {kgpu.num_warps = 1 : i32} {
 
 #h = #layout.map<blocked [32] order [0] vector 1 warps 1>
 
-// A tile whose elements differ is a table.
+// A constant tile with different elements becomes a table.
 // CHECK: llvm.mlir.global internal constant @kiln_table_0(dense<{{.*}}> : tensor<32xi32>) {addr_space = 1 : i32, alignment = 4 : i64}
 // CHECK: llvm.func @kiln_constants(
 // CHECK: llvm.load %{{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<1> -> i32

@@ -1,7 +1,8 @@
-// Shared memory in the widest vectors that registers and memory have in common; other ctas; slots, views, counters.
+// Shared memory is accessed in the widest vectors that registers and memory have in common; other CTAs; slots, views,
+// counters.
 // RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
 
-// A transpose: stored along rows, 16 bytes each; swizzled, so that reading along columns meets no bank twice.
+// A transpose: stored along rows, 16 bytes at a time; swizzled, so that reading along columns has no bank conflicts.
 // CHECK-LABEL: llvm.func @kiln_vectors(
 // CHECK-COUNT-4: llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xf32>, !llvm.ptr<3>
 // CHECK: llvm.nvvm.barrier.cta.sync.aligned.all
@@ -23,7 +24,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// A view that starts at byte 8: nothing wider than that. A slot is a multiple of its bytes away.
+// A view that starts at byte 8 allows no wider vectors. The slot is a multiple of its bytes away.
 // CHECK-LABEL: llvm.func @kiln_views(
 // CHECK: %[[STEP:.*]] = arith.muli %{{.*}}, %c64_i32
 // CHECK: llvm.getelementptr %{{.*}}[%[[STEP]]] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, i8
@@ -45,7 +46,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// Partials for every cta: lane i takes them to cta i; a barrier of the cluster has two halves.
+// Partials for every CTA: lane i sends them to CTA i; a cluster barrier has two halves.
 // CHECK-LABEL: llvm.func @kiln_cluster(
 // CHECK: "llvm.nvvm.barrier.cluster.arrive.aligned"
 // CHECK: "llvm.nvvm.barrier.cluster.wait.aligned"
@@ -76,7 +77,7 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 4 : i32} {
 
 // -----
 
-// Counters: an index outside counts nothing. A gather clamps, so that it never leaves the memory.
+// Counters: an index out of range counts nothing. A gather clamps its index, so that it never leaves the memory.
 // CHECK-LABEL: llvm.func @kiln_by_index(
 // CHECK: arith.cmpi ult, %{{.*}}, %c128_i32
 // CHECK: scf.if

@@ -1,4 +1,4 @@
-// Maps that the launch cannot make, or the machine cannot read.
+// Tensor maps that the launch cannot encode, or the hardware cannot read.
 // RUN: kiln-opt %s --split-input-file --verify-diagnostics --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm
 // RUN: not kiln-opt %s --split-input-file --kiln-set-target=target=sm_89 --kiln-kgpu-to-nvvm 2>&1 | FileCheck %s --check-prefix=OLD
 

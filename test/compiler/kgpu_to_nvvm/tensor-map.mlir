@@ -1,8 +1,9 @@
-// Tensor maps: one parameter for each distinct one, and what the launch derives it from.
+// Tensor maps: one parameter for each distinct one, and the values from which the launch derives it.
 // RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
 
-// Equal maps are one, also of another make_desc; they come after the log of the assertion (at 40), at multiples of 64.
-// The blocks that start prefetch them, one thread each. Extents are read as the kernel widens them; constants are there.
+// Equal maps are merged, even from different make_desc ops. They come after the assertion's log (at 40), at multiples
+// of 64. Each block prefetches them at its start, one per thread. Extents are read as the kernel widens them; constants
+// are included.
 // CHECK-LABEL: llvm.func @kiln_maps(
 // CHECK-SAME: %[[X:[^ :]*]]: !llvm.ptr<1>
 // CHECK-SAME: %[[A:[^ :]*]]: !llvm.ptr {llvm.align = 64 : i64, llvm.byval = !llvm.struct<(array<128 x i8>)>, nvvm.grid_constant}
@@ -38,7 +39,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// Without a log or a counted grid they come after the arguments; a map that is used nowhere is one all the same.
+// Without a log or a counted grid they come after the arguments; an unused map still gets a parameter.
 // CHECK-LABEL: llvm.func @kiln_row(
 // CHECK-SAME: tensor_maps = [{base = 0 : i64, box = [256], element = "i8", offset = 64 : i64, padding = "zero", shape = [4096], strides = [1], swizzle = 0 : i64}]
 module attributes {kgpu.num_warps = 1 : i32} {

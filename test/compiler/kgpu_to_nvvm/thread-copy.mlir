@@ -1,9 +1,9 @@
-// Copies by threads: cp.async of as many bytes as addresses are aligned for, of what is inside of the array, zeros beside;
-// groups are closed and waited for by number, then there is a barrier.
+// Copies by threads: cp.async of as many bytes as the alignment allows, limited to what is inside the array, with zeros
+// outside; groups are committed and waited for by number, then there is a barrier.
 // RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_80 --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
 
-// 16 KiB by 128 threads: eight copies each of 16 bytes, rows of 64 elements over 128 bytes. A row may end within a copy:
-// what is left of it is read.
+// 16 KiB by 128 threads: eight copies of 16 bytes each, rows of 64 elements over 128 bytes. If a row ends within a
+// copy, the rest of the row is read.
 #a = #layout.map<swizzled [128, 64] element 2 bytes 128>
 #t = #layout.map<blocked [128, 64] vector 8 warps 4>
 !mem = !kgpu.mem<128x64xf16, #a>
@@ -45,8 +45,7 @@ func.func @block(%p: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %q: !tile.pt
 
 // -----
 
-// Rows of multiples of 8 bytes: pieces of 8, through the L1. An eviction hint has a
-// policy instead of the prefetch.
+// Rows of multiples of 8 bytes: pieces of 8, through the L1. An eviction hint has a policy instead of the prefetch.
 #a = #layout.map<row_major [32, 64]>
 #t = #layout.map<blocked [32, 64] vector 4 warps 4>
 !mem = !kgpu.mem<32x64xf16, #a>
@@ -71,8 +70,8 @@ func.func @narrow(%p: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %n: i64 {ti
 
 // -----
 
-// Pointers with a mask: elements side by side are one copy, nothing is read where the mask is false. Nothing is known of
-// the second tile's: each element goes through a register.
+// Pointers with a mask: adjacent elements are one copy, and nothing is read where the mask is false. Nothing is known
+// about the second tile: each element goes through a register.
 #v = #layout.map<blocked [64] vector 4 warps 1>
 #w = #layout.map<blocked [64] vector 2 warps 1>
 #m = #layout.map<row_major [64]>

@@ -1,6 +1,6 @@
 // RUN: kiln-opt %s --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
 
-// Eight elements of a thread in two accesses of four; a mask that is constant over four keeps them whole.
+// A thread's eight elements take two accesses of four; a mask that is constant over four elements keeps them whole.
 // CHECK-LABEL: llvm.func @kiln_add(
 // CHECK-SAME: %[[X:[a-z0-9]+]]: !llvm.ptr<1> {llvm.align = 16 : i64, llvm.noalias, llvm.readonly}
 // CHECK-SAME: %[[Y:[a-z0-9]+]]: !llvm.ptr<1> {llvm.align = 16 : i64, llvm.noalias, llvm.readonly}

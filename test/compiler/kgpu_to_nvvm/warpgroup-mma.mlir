@@ -1,9 +1,10 @@
-// Products of groups of four warps: descriptors as constants beside the start, pieces of 64 rows and up to 256 columns, a
-// predicate for the first step alone, and accumulators that go in and come out as the same registers.
+// Products of groups of four warps: descriptors as constants added to the start address, pieces of 64 rows and up to
+// 256 columns, a predicate for the first step only, and accumulators that enter and leave in the same registers.
 // RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
 
-// Both operands along K, rows of 128 bytes: LBO 1 (unused), SBO 1024 >> 4 = 64, swizzle 1. Each step of K is 32 bytes
-// further (2 units), the fifth in the next panel: 64 rows of 128 bytes for the left, 128 for the right operand.
+// Both operands are contiguous along K, rows of 128 bytes: LBO 1 (unused), SBO 1024 >> 4 = 64, swizzle 1. Each step of
+// K is 32 bytes further (2 units), the fifth in the next panel: 64 rows of 128 bytes for the left, 128 for the right
+// operand.
 // CHECK-LABEL: llvm.func @kiln_along_k(
 // CHECK: %[[A:.*]] = llvm.ptrtoint
 // CHECK: %[[A1:.*]] = arith.andi %[[A]], %c262143_i32
@@ -42,8 +43,8 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// Both along M and N: the next 64 of them are a panel away (LBO: K rows of 128 bytes), the next eight rows of K 1024
-// bytes. Each group has 64 rows of its own: one panel; N = 192 is one instruction. Where nothing is added to, the
+// Both are contiguous along M and N: the next 64 of them are a panel away (LBO: K rows of 128 bytes), the next eight
+// rows of K 1024 bytes. Each group has its own 64 rows: one panel; N = 192 is one instruction. Without an addend the
 // accumulator is not read.
 // CHECK-LABEL: llvm.func @kiln_along_mn(
 // CHECK: arith.muli %{{.*}}, %c4096_i32
@@ -74,7 +75,8 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.num_groups = 3 : i32} {
 
 // -----
 
-// The left factor in registers, two of 16 bits in a word, four words a step; two blocks of 64 rows, one after the other.
+// The left operand is in registers, two 16-bit elements per word, four words per step; two blocks of 64 rows, one after
+// the other.
 // CHECK-LABEL: llvm.func @kiln_in_registers(
 // CHECK: llvm.bitcast %{{.*}} : vector<2xf16> to i32
 // CHECK: llvm.inline_asm has_side_effects
@@ -104,7 +106,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// Bytes: no scales, no transposes; columns that no instruction of integers has are those of two.
+// Bytes: no scales, no transposes; a width that integer instructions lack is split in two.
 // CHECK-LABEL: llvm.func @kiln_integers(
 // CHECK: llvm.inline_asm has_side_effects
 // CHECK-SAME: m64n32k32.s32.s8.s8 {$0, {{[^}]*}}, $15}, left, right, adds;
@@ -129,7 +131,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// Accumulators of 16 bits: two in a register. 8-bit floats of two kinds. 512 columns are two instructions.
+// 16-bit accumulators: two per register. 8-bit floats of two kinds. 512 columns are two instructions.
 // CHECK-LABEL: llvm.func @kiln_narrow(
 // CHECK: llvm.inline_asm has_side_effects
 // CHECK-SAME: m64n256k32.f16.e4m3.e5m2 {$0, {{[^}]*}}, $63}, left, right, adds, 1, 1;
@@ -153,7 +155,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// A cluster of two: each cta has 64 of the 128 rows, and all columns.
+// A cluster of two: each CTA has 64 of the 128 rows, and all columns.
 // CHECK-LABEL: llvm.func @kiln_cluster(
 // CHECK: m64n64k8.f32.tf32.tf32 {$0, {{[^}]*}}, $31}, left, right, adds, 1, 1;
 // CHECK-NOT: cluster.ctarank
@@ -173,8 +175,8 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 2 : i32} {
 
 // -----
 
-// Sums of 16 bits that a loop carries under way stay in the words that products have them in: taking those apart would be
-// reading them, and ptxas would run one product after the other.
+// 16-bit sums that a loop carries in flight stay packed in words, as products hold them: unpacking would read them, and
+// ptxas would serialise the products.
 // CHECK-LABEL: llvm.func @kiln_narrow_in_flight(
 // CHECK: scf.for {{.*}} -> (i32, i32) : i32 {
 // CHECK: m64n8k16.f16.f16.f16 {$0, $1}, left, right
@@ -203,8 +205,8 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// A factor of 16 bits that a loop carries for products alone stays in words too. What is computed while a product is
-// in flight is held before its wait; where nothing is, nothing is held.
+// A 16-bit operand that a loop carries only for products stays packed in words too. What is computed while a product is
+// in flight is held before its wait; without such work nothing is held.
 // CHECK-LABEL: llvm.func @kiln_chained(
 // CHECK: scf.for {{.*}} -> (i32, i32, i32, i32, f32, f32, f32, f32) : i32 {
 // CHECK: m64n16k16.f32.f16.f16 {$0, $1, $2, $3, $4, $5, $6, $7}, left, right

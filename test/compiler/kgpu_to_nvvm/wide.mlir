@@ -3,7 +3,7 @@
 
 #b = #layout.map<blocked [1024] order [0] vector 8 warps 4>
 
-// The target says how much one access moves. Elements of eight bytes travel in 64-bit registers.
+// The target sets how much one access moves. Eight-byte elements use 64-bit registers.
 // CHECK-LABEL: llvm.func @kiln_wide(
 // WIDE: "ld.global.v8.b32 {$0, $1, $2, $3, $4, $5, $6, $7}, [$8];"
 // WIDE: "ld.global.v4.b64 {$0, $1, $2, $3}, [$4];", "=l,=l,=l,=l,l,~{memory}"

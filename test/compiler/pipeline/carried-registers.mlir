@@ -1,5 +1,5 @@
-// What a loop carries for each register of a tile is not compared with each other: at a thousand values that takes
-// minutes. Equal ones stay as they are here and are merged by LLVM; the clean-up of tile IR still merges them.
+// The values that a loop carries for the registers of a tile are not compared with each other: with a thousand values
+// that takes minutes. Equal ones stay here, and LLVM merges them; the clean-up of tile IR still merges its own.
 // RUN: kiln-opt %s --kiln-set-target=target=sm_90a --kiln-thread-pipeline | FileCheck %s --check-prefix=THREAD
 // RUN: kiln-opt %s --canonicalize | FileCheck %s --check-prefix=PLAIN
 

@@ -1,11 +1,11 @@
-// What a program says about a loop stays with the loop, whatever is done to it: values it need not carry are dropped,
-// offsets it carries widened, iterations written out.
+// A program's hints on a loop stay with the loop whatever is done to it: carried values are dropped, carried offsets
+// widened, iterations unrolled.
 // RUN: kiln-opt %s --kiln-tile-pipeline | FileCheck %s
 
 // CHECK-LABEL: func.func @hints(
 // CHECK: scf.for {{.*}}tensor<64xi64>)
 // CHECK: } {tile.disallow_acc_multi_buffer, tile.flatten, tile.num_stages = 3 : i32, tile.warp_specialize}
-// The rest of the unrolled loop.
+// The remainder of the unrolled loop.
 // CHECK: scf.for
 // CHECK: } {tile.disallow_acc_multi_buffer, tile.flatten, tile.num_stages = 3 : i32, tile.warp_specialize}
 // CHECK-NOT: scf.for

@@ -1,5 +1,5 @@
-// The pipelines kiln-opt offers are the compiler's own. This list changes together with Pipeline.cpp: a pass that moves
-// or goes missing is noticed here.
+// kiln-opt's pipelines are the compiler's own. This list changes together with Pipeline.cpp, so that a pass that moves
+// or disappears is noticed.
 // RUN: kiln-opt %s --kiln-tile-pipeline --dump-pass-pipeline 2>&1 | FileCheck %s --check-prefix=TILE
 // RUN: kiln-opt %s --kiln-tile-pipeline=enable-fp-fusion=false --dump-pass-pipeline 2>&1 | FileCheck %s --check-prefix=EXACT
 // RUN: kiln-opt %s --kiln-cpu-pipeline=check=bounds --dump-pass-pipeline 2>&1 | FileCheck %s --check-prefix=CPU

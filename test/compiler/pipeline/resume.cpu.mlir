@@ -1,4 +1,4 @@
-// Each stage's file is a starting point: going on from the dumped LLVM IR or assembly gives the same object and
+// Compilation can resume from each stage's file: starting from the dumped LLVM IR or assembly gives the same object and
 // metadata, byte for byte.
 // RUN: rm -rf %t && mkdir -p %t
 // RUN: %python -m kiln.cli compile %s --target cpu-avx2 -o %t/direct.o

@@ -1,4 +1,5 @@
-// The row named on the command line lands on the module; a bad name or a broken row is refused with what would do.
+// The row named on the command line is attached to the module; a bad name or an invalid row is rejected, and the error
+// says what is allowed.
 // RUN: kiln-opt %s --kiln-set-target=target=cpu-avx512 | FileCheck %s --check-prefix=AVX512
 // RUN: kiln-opt %s --kiln-set-target=target=cpu-avx2 | FileCheck %s --check-prefix=AVX2
 // RUN: kiln-opt %s --kiln-set-target=target=cpu-sse | FileCheck %s --check-prefix=SSE

@@ -1,6 +1,6 @@
 // RUN: kiln-opt %s --kiln-tile-to-cpu --canonicalize --cse | FileCheck %s
 
-// Element by element; masked ones are skipped; the old values are kept only where they are used.
+// Atomics are done element by element, masked ones skipped; old values are kept only if they are used.
 // CHECK-LABEL: func.func @kiln_add
 // CHECK-SAME:    kiln.frame_bytes = 0 : i64
 // CHECK:         scf.for %{{.*}} = %c0_i64 to %c64_i64 step %c1_i64
@@ -17,7 +17,7 @@ func.func @add(%x: !tile.ptr<f32>, %n: i32) attributes {tile.kernel} {
   return
 }
 
-// 16-bit floats exchange integers until no other write intervenes.
+// Atomics of 16-bit floats are compare-and-swap loops on integers.
 // CHECK-LABEL: func.func @kiln_narrow
 // CHECK:         llvm.load %[[P:.*]] atomic monotonic
 // CHECK:         scf.while

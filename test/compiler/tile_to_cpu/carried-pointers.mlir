@@ -1,7 +1,7 @@
 // RUN: kiln-opt %s --kiln-tile-to-cpu --canonicalize --cse | FileCheck %s
 
-// Pointers that a loop moves by a scalar are that scalar: nothing gathers, and only what is loaded and what is summed is
-// kept in memory (256 bytes each). Here the body leaves early, so the step stands in a branch.
+// Pointers that a loop advances by a scalar become that scalar: there is no gather, and only the loaded tile and the
+// sum are kept in memory (256 bytes each). Here the body exits early, so the advance is in a branch.
 // CHECK-LABEL: func.func @kiln_while_break
 // CHECK-SAME:    kiln.frame_bytes = 512 : i64
 // CHECK:         scf.while {{.*}}i64
@@ -46,12 +46,12 @@ func.func @while_break(%x: !tile.ptr<f32>, %n: i32) attributes {tile.kernel} {
     %i = arith.addi %k, %one : i32
     scf.yield %i, %sum, %next, %stop : i32, tensor<64xf32>, tensor<64x!tile.ptr<f32>>, i1
   }
-  // Where the loop stopped is one run, too.
+  // The pointers after the loop are one run, too.
   tile.store %r#2, %r#1 : tensor<64x!tile.ptr<f32>>, tensor<64xf32>
   return
 }
 
-// Offsets go the same way, downwards too.
+// Offsets are handled the same way, also downwards.
 // CHECK-LABEL: func.func @kiln_offsets
 // CHECK-SAME:    kiln.frame_bytes = 0 : i64
 // CHECK:         scf.while (%{{.*}}, %{{.*}}) : (i32, i32) -> (i32, i32)
@@ -80,7 +80,7 @@ func.func @offsets(%x: !tile.ptr<f32>, %n: i32, %by: i32) attributes {tile.kerne
   return
 }
 
-// A loop in a loop, each moving the pointers on.
+// Nested loops, each of which advances the pointers.
 // CHECK-LABEL: func.func @kiln_nested
 // CHECK-SAME:    kiln.frame_bytes = 0 : i64
 // CHECK:         scf.for {{.*}} iter_args(%[[OUTER:.*]] = %{{.*}}) -> (i64)
@@ -107,7 +107,7 @@ func.func @nested(%x: !tile.ptr<f32>, %n: i32) attributes {tile.kernel} {
   return
 }
 
-// Pointers that come from somewhere else each time stay tiles.
+// Pointers that come from elsewhere in each iteration stay tiles.
 // CHECK-LABEL: func.func @kiln_other
 // CHECK-SAME:    kiln.frame_bytes = {{[1-9]}}
 // CHECK:         scf.for

@@ -1,7 +1,7 @@
 // RUN: kiln-opt %s --kiln-tile-to-cpu --canonicalize --cse | FileCheck %s
 
-// a, b = b, a + b on 128 KiB tiles: three buffers, no copy. The loop's body is one nest that writes a + b into the spare
-// buffer; the pointers move round.
+// a, b = b, a + b on 128 KiB tiles: three buffers, no copy. The loop's body is one nest that writes a + b into the
+// spare buffer; the pointers rotate.
 // CHECK-LABEL: func.func @kiln_swap
 // CHECK-SAME:    kiln.frame_bytes = 393216 : i64
 // CHECK:         scf.for %{{.*}} = %{{.*}} to %{{.*}} step %{{.*}} iter_args(%[[A:.*]] = %{{.*}}, %[[B:.*]] = %{{.*}}, %[[SPARE:.*]] = %{{.*}}) -> (!llvm.ptr, !llvm.ptr, !llvm.ptr)
@@ -37,7 +37,7 @@ func.func @swap(%x: !tile.ptr<f32>, %n: i32) attributes {tile.kernel} {
   return
 }
 
-// An accumulator is updated where it is: one buffer (and 1 KiB for the column sums).
+// An accumulator is updated in place: one buffer (and 1 KiB for the column sums).
 // CHECK-LABEL: func.func @kiln_accumulate
 // CHECK-SAME:    kiln.frame_bytes = 132096 : i64
 // CHECK:         scf.for
@@ -71,7 +71,7 @@ func.func @accumulate(%x: !tile.ptr<f32>, %n: i32) attributes {tile.kernel} {
   return
 }
 
-// Carried pointers that step by a scalar are a carried scalar: nothing in memory, contiguous vector loads.
+// Carried pointers that advance by a scalar are a carried scalar: nothing in memory, contiguous vector loads.
 // CHECK-LABEL: func.func @kiln_pointers
 // CHECK-SAME:    kiln.frame_bytes = 0 : i64
 // CHECK:         scf.for %{{.*}} iter_args(%[[SUM:.*]] = %{{.*}}, %[[STEP:.*]] = %c0_i64{{.*}}) -> (f32, i64)

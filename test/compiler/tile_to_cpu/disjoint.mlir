@@ -1,6 +1,6 @@
 // RUN: kiln-opt %s --kiln-tile-to-cpu --canonicalize | FileCheck %s
 
-// Storages that may overlap: both operands are read whole before the first element is written.
+// If storages may overlap, both operands are read completely before the first element is written.
 // CHECK-LABEL: @kiln_apart
 // CHECK: llvm.load {{.*}}vector<16xf32>
 // CHECK: llvm.store {{.*}}vector<16xf32>
@@ -19,7 +19,7 @@ func.func @apart(%x: !tile.ptr<f32>, %y: !tile.ptr<f32>) attributes {tile.kernel
   return
 }
 
-// One of the two is marked: one loop reads, adds and writes.
+// One of the two is marked disjoint: a single loop reads, adds and writes.
 // CHECK-LABEL: @kiln_fused
 // CHECK: scf.for {{.*}} step %c16_i64
 // CHECK: %[[V:.*]] = llvm.load {{.*}}vector<16xf32>
@@ -42,7 +42,7 @@ func.func @fused(%x: !tile.ptr<f32>, %y: !tile.ptr<f32> {tile.disjoint}) attribu
   return
 }
 
-// A pointer that came out of memory may point anywhere, also into marked storage: reading comes first.
+// A pointer loaded from memory may point anywhere, even into storage marked disjoint: reads come first.
 // CHECK-LABEL: @kiln_loaded
 // CHECK: llvm.inttoptr
 // CHECK: scf.for

@@ -35,7 +35,7 @@ func.func @dot(%a: !tile.ptr<f16>, %b: !tile.ptr<f16>, %c: !tile.ptr<f32>) attri
   return
 }
 
-// A transposed operand is turned over in 8 x 8 blocks in registers.
+// A transposed operand is transposed back in registers, in 8 x 8 blocks.
 // CHECK-LABEL: func.func @kiln_transposed
 // CHECK-COUNT-24: vector.shuffle
 // CHECK-NOT:      gather

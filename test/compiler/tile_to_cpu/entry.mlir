@@ -1,6 +1,6 @@
 // RUN: kiln-opt %s --kiln-tile-to-cpu --canonicalize --cse | FileCheck %s
 
-// The entry reads packed arguments at natural alignment, runs the instances [begin, end), and says what it needs.
+// The entry reads packed arguments at natural alignment, runs the instances [begin, end), and states what it needs.
 // CHECK-LABEL: func.func @kiln_arguments(
 // CHECK-SAME:    %[[ARGS:.*]]: !llvm.ptr, %[[LAUNCH:.*]]: !llvm.ptr, %[[BEGIN:.*]]: i64, %[[END:.*]]: i64)
 // CHECK-SAME:  {align = 8 : i64, kind = "pointer", name = "out", offset = 0 : i64, size = 8 : i64, type = "*fp32", written = true}
@@ -42,6 +42,6 @@ func.func @ids(%out: !tile.ptr<i32>) attributes {tile.kernel} {
   return
 }
 
-// A function that is no kernel stays.
+// A function that is not a kernel is unchanged.
 // CHECK-LABEL: func.func private @helper
 func.func private @helper()

@@ -1,7 +1,7 @@
 // RUN: kiln-opt %s --kiln-tile-to-cpu --canonicalize --cse | FileCheck %s
 
-// A mask that compares a range with a bound is tested once per row, at both ends: where it holds everywhere, the row has
-// a loop without masks.
+// A mask that compares a range with a bound is tested once per row, at both ends: if it holds there, the row uses a
+// loop without masks.
 // CHECK-LABEL: func.func @kiln_bounded
 // CHECK:         %[[FIRST:.*]] = arith.cmpi slt
 // CHECK:         %[[LAST:.*]] = arith.cmpi slt
@@ -37,7 +37,7 @@ func.func @bounded(%x: !tile.ptr<f32>, %o: !tile.ptr<f32> {tile.disjoint}, %n: i
   return
 }
 
-// Equality says nothing about what lies between the ends.
+// Equality at the ends says nothing about what lies between.
 // CHECK-LABEL: func.func @kiln_holes
 // CHECK-NOT:     scf.if
 // CHECK:         llvm.intr.masked.store

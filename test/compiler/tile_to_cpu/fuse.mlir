@@ -1,6 +1,6 @@
 // RUN: kiln-opt %s --kiln-tile-to-cpu --canonicalize --cse | FileCheck %s
 
-// Launches do not overlap on a processor: what says where they may splits no nest.
+// Launches do not overlap on a CPU: ops that control overlap split no nest.
 // CHECK-LABEL: func.func @kiln_copy
 // CHECK-SAME:    kiln.frame_bytes = 0 : i64
 // CHECK:         scf.for
@@ -21,8 +21,8 @@ func.func @copy(%x: !tile.ptr<f32> {tile.disjoint}, %o: !tile.ptr<f32> {tile.dis
   return
 }
 
-// Loads and the reduction that reads them are one nest; what follows a finished reduction is the next. The row is kept
-// in the frame because two nests read it, the sum of squares is not.
+// Loads and the reduction that reads them are one nest; code after a finished reduction is the next. The row is kept in
+// the frame because two nests read it; the sum of squares is not kept.
 // CHECK-LABEL: func.func @kiln_normalise
 // CHECK-SAME:    kiln.frame_bytes = 4096 : i64
 // CHECK:         scf.for
@@ -59,7 +59,7 @@ func.func @normalise(%x: !tile.ptr<f32>, %o: !tile.ptr<f32>) attributes {tile.ke
   return
 }
 
-// What depends on the row only is computed once per row, outside of the columns' loop.
+// What depends only on the row is computed once per row, outside the loop over columns.
 // CHECK-LABEL: func.func @kiln_hoist
 // CHECK:         scf.for %[[I:.*]] = %{{.*}} to %c64_i64
 // CHECK:           math.exp %{{.*}} : f32
@@ -108,7 +108,7 @@ func.func @shifted(%x: !tile.ptr<f32>) attributes {tile.kernel} {
   return
 }
 
-// Through the same pointers it can: no buffer.
+// Through the same pointers it may be: no buffer.
 // CHECK-LABEL: func.func @kiln_update
 // CHECK-SAME:    kiln.frame_bytes = 0 : i64
 // CHECK:         scf.for

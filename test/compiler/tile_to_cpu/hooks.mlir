@@ -21,7 +21,7 @@ func.func @print(%x: !tile.ptr<i32>, %f: f32) attributes {tile.kernel} {
   return
 }
 
-// With a check, every element that is accessed is reported first, with its coordinate.
+// With checks on, every accessed element is reported first, with its coordinate.
 // BOUNDS-LABEL: func.func @kiln_checked
 // BOUNDS-SAME:    kiln.check = "bounds"
 // BOUNDS-SAME:    kind = "load"

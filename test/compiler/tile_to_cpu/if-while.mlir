@@ -1,6 +1,6 @@
 // RUN: kiln-opt %s --kiln-tile-to-cpu --canonicalize --cse | FileCheck %s
 
-// An if yields a pointer: to the tile it was given, or to the one it makes. Nothing is copied.
+// An if yields a pointer, to the tile that it was given or to the one it makes. Nothing is copied.
 // CHECK-LABEL: func.func @kiln_yield_if
 // CHECK:         scf.for
 // CHECK:           %[[P:.*]] = arith.select %{{.*}}, %[[FRESH:[^,]*]], %[[GIVEN:[^ ]*]] : !llvm.ptr
@@ -32,7 +32,7 @@ func.func @yield_if(%x: !tile.ptr<f32>, %c: i1) attributes {tile.kernel} {
   return
 }
 
-// An if that updates a carried tile in one branch and keeps it in the other works in the one buffer (and 1 KiB for the
+// An if that updates a carried tile in one branch and keeps it in the other uses the one buffer (and 1 KiB for the
 // column sums).
 // CHECK-LABEL: func.func @kiln_update_or_keep
 // CHECK-SAME:    kiln.frame_bytes = 132096 : i64
@@ -68,7 +68,7 @@ func.func @update_or_keep(%x: !tile.ptr<f32>, %n: i32) attributes {tile.kernel} 
   return
 }
 
-// A while whose tiles change places: both regions hand on pointers.
+// A while that swaps its tiles: both regions pass pointers on.
 // CHECK-LABEL: func.func @kiln_yield_while
 // CHECK-SAME:    kiln.frame_bytes = 394240 : i64
 // CHECK:         scf.while (%{{.*}}) : (i32, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> (i32, !llvm.ptr, !llvm.ptr, !llvm.ptr) {

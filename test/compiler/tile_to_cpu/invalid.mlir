@@ -22,7 +22,7 @@ func.func @extern(%p: !tile.ptr<f32>) attributes {tile.kernel} {
 
 // -----
 
-// Everything that this target lacks is reported at once, before anything is emitted.
+// All ops that this target does not support are reported at once, before any code is emitted.
 func.func @both(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %x: f32) attributes {tile.kernel} {
   // expected-error @+1 {{got '__nv_nothingf'}}
   %y = tile.extern_call "__nv_nothingf" from "libdevice" (%x) {isPure} : (f32) -> f32

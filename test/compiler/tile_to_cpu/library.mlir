@@ -1,6 +1,6 @@
 // RUN: kiln-opt %s --kiln-tile-to-cpu | FileCheck %s
 
-// A function of the device library that is no op: one declaration, one call for each lane.
+// A device-library function without an op: one declaration, one call per lane.
 // CHECK-COUNT-1: llvm.func @__nv_erfinvf(f32) -> f32
 // CHECK-LABEL: func.func @kiln_inverse
 // CHECK-COUNT-8: llvm.call @__nv_erfinvf(

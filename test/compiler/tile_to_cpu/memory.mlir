@@ -1,6 +1,6 @@
 // RUN: kiln-opt %s --kiln-tile-to-cpu --canonicalize --cse | FileCheck %s
 
-// Narrow floats are loaded as integers of their width; a mask that is the same for a whole row is a branch.
+// Narrow floats are loaded as integers of their width; a mask that is uniform over a row becomes a branch.
 // CHECK-LABEL: func.func @kiln_row_mask
 // CHECK:         scf.for
 // CHECK:           scf.if %{{.*}} -> (vector<16xf16>)
@@ -19,7 +19,7 @@ func.func @row_mask(%x: !tile.ptr<f16>, %o: !tile.ptr<f16>, %keep: i1) attribute
   return
 }
 
-// Indices from memory gather; the store is contiguous.
+// Indices loaded from memory need a gather; the store is contiguous.
 // CHECK-LABEL: func.func @kiln_indirect
 // CHECK:         %[[I:.*]] = llvm.load %{{.*}} : !llvm.ptr -> vector<16xi32>
 // CHECK:         arith.extsi %[[I]]
@@ -39,8 +39,8 @@ func.func @indirect(%x: !tile.ptr<f32>, %ix: !tile.ptr<i32>, %o: !tile.ptr<f32>)
   return
 }
 
-// A box: the row test is outside of the columns' loop, the columns are a masked load; the innermost stride is 1 by type
-// of its operand, the other at run time.
+// A block: the row test is outside the loop over columns, and the columns are a masked load. One innermost stride is
+// known to be 1 from its type, the other only at run time.
 // CHECK-LABEL: func.func @kiln_box
 // CHECK:         scf.for
 // CHECK:           arith.cmpi ult

@@ -1,6 +1,6 @@
 // RUN: kiln-opt %s --kiln-tile-to-cpu --canonicalize --cse | FileCheck %s
 
-// Offsets that wrap around are one run in nearly every vector: tested there, on the 32-bit offsets.
+// Offsets that wrap around are contiguous in nearly every vector: the code tests that on the 32-bit offsets.
 // CHECK-LABEL: func.func @kiln_wrapped
 // CHECK:         %[[AT:.*]] = arith.remsi {{.*}} : vector<16xi32>
 // CHECK:         %[[FIRST:.*]] = vector.extract %[[AT]][0]
@@ -30,7 +30,7 @@ func.func @wrapped(%x: !tile.ptr<f32>, %o: !tile.ptr<f32> {tile.disjoint}, %n: i
   return
 }
 
-// Every second element is never a run, and a byte may wrap around on its own: no test.
+// Every second element is never contiguous, and a byte may wrap around on its own: no test.
 // CHECK-LABEL: func.func @kiln_never
 // CHECK-NOT:     scf.if
 // CHECK:         llvm.intr.masked.gather

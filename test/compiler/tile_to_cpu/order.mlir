@@ -1,7 +1,7 @@
 // RUN: kiln-opt %s --kiln-tile-to-cpu --canonicalize --cse | FileCheck %s
 
-// Blocks of eight vectors are sorted in registers, as integers that order as the floats do; then a loop over the levels of
-// merging, whose passes are loops over memory. Vectors are compared with vectors: lanes only in the last four levels.
+// Blocks of eight vectors are sorted in registers, as integers in the order of the floats; then a loop over merge
+// levels makes passes over memory. Vectors are compared with vectors; only the last four levels compare lanes.
 // CHECK-LABEL: func.func @kiln_sort
 // CHECK:         scf.for %{{.*}} = %c0_i64 to %c256_i64 step %c8_i64
 // CHECK:           arith.cmpi sgt, %{{.*}} : vector<16xi32>
@@ -27,7 +27,7 @@ func.func @sort(%x: !tile.ptr<f32>) attributes {tile.kernel} {
   return
 }
 
-// A few of many: eight vectors stay in registers, the others are read once and no scratch row is written.
+// For a small top-k of many: eight vectors stay in registers, the others are read once and no scratch row is written.
 // CHECK-LABEL: func.func @kiln_topk
 // CHECK:         scf.for %{{.*}} = %c0_i64 to %c512_i64 step %c8_i64 iter_args
 // CHECK-NOT:       llvm.store
@@ -49,7 +49,7 @@ func.func @topk(%x: !tile.ptr<i64>) attributes {tile.kernel} {
   return
 }
 
-// Many of many are sorted in memory, block by block: 64 vectors of the best, 64 to merge into them.
+// For a large top-k, the sort is in memory, block by block: 64 vectors with the best, 64 to merge into them.
 // CHECK-LABEL: func.func @kiln_topk_many
 // CHECK:         scf.for %{{.*}} = %c0_i64 to %c512_i64 step %c64_i64
 // CHECK:           scf.for %{{.*}} = %c0_i64 to %c64_i64 step %c8_i64
@@ -69,7 +69,7 @@ func.func @topk_many(%x: !tile.ptr<i64>) attributes {tile.kernel} {
   return
 }
 
-// A histogram counts what lies in [0, bins), and in one slot more, without a branch, what does not.
+// A histogram counts values in [0, bins), and without a branch the others in one extra slot.
 // CHECK-LABEL: func.func @kiln_histogram
 // CHECK:         %[[BIN:.*]] = arith.minui %{{.*}}, %c16_i64
 // CHECK-NEXT:    %[[SLOT:.*]] = llvm.getelementptr %{{.*}}[%[[BIN]]]
@@ -88,7 +88,7 @@ func.func @histogram(%x: !tile.ptr<i32>) attributes {tile.kernel} {
   return
 }
 
-// A gather reads its source's buffer, inside its bounds whatever the index.
+// A gather reads its source's buffer, within bounds whatever the index.
 // CHECK-LABEL: func.func @kiln_gather
 // CHECK:         arith.minui
 // CHECK:         llvm.intr.masked.gather
@@ -105,8 +105,8 @@ func.func @gather(%x: !tile.ptr<f32>, %ix: !tile.ptr<i32>) attributes {tile.kern
   return
 }
 
-// A scan along its rows: log2 of the width steps in a vector, the combination so far on the left of each; then what the
-// vectors before hand on. Backwards if asked to.
+// A scan along its rows: log2 of the width steps in a vector, with the accumulated value as the left operand each time;
+// then the total of the previous vectors is combined in. Backwards if asked to.
 // CHECK-LABEL: func.func @kiln_scan
 // CHECK:         scf.for %[[I:.*]] = %c0_i64 to %c64_i64 step %c16_i64 iter_args(%[[A:.*]] = %{{.*}}) -> (vector<16xf32>)
 // CHECK:           arith.subi %c48_i64, %[[I]]
@@ -134,7 +134,7 @@ func.func @scan(%x: !tile.ptr<f32>) attributes {tile.kernel} {
   return
 }
 
-// Rows too short for that are scanned one element at a time.
+// Rows too short for that are scanned element by element.
 // CHECK-LABEL: func.func @kiln_scan_short
 // CHECK:         scf.for %[[I:.*]] = %c0_i64 to %c12_i64 step %c1_i64 iter_args(%[[A:.*]] = %{{.*}}) -> (f32)
 // CHECK:           %[[S:.*]] = arith.addf %[[A]]

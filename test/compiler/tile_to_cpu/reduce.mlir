@@ -1,6 +1,7 @@
 // RUN: kiln-opt %s --kiln-tile-to-cpu --canonicalize --cse | FileCheck %s
 
-// A region of any form: no identity is known, so the first chunk starts the accumulators. Several operands move together.
+// An arbitrary region has no known identity, so the first chunk initialises the accumulators. Several operands are
+// reduced together.
 // CHECK-LABEL: func.func @kiln_argmax
 // CHECK:         scf.for {{.*}} iter_args(%[[V:.*]] = %{{.*}}, %[[I:.*]] = %{{.*}}) -> (vector<64xf32>, vector<64xi32>)
 // CHECK:           %[[X:.*]] = llvm.load %{{.*}} : !llvm.ptr -> vector<64xf32>
@@ -28,7 +29,7 @@ func.func @argmax(%x: !tile.ptr<f32>, %o: !tile.ptr<i32>) attributes {tile.kerne
   return
 }
 
-// Down the columns: whole vectors are combined, columns outside.
+// Down the columns: whole vectors are combined; the loop over columns is outside.
 // CHECK-LABEL: func.func @kiln_columns
 // CHECK:         scf.for %{{.*}} = %c0_i64 to %c64_i64 step %c16_i64
 // CHECK:           scf.for %{{.*}} = %c0_i64 to %c32_i64 step %c1_i64 iter_args({{.*}}) -> (vector<16xf32>)

@@ -1,6 +1,6 @@
 // RUN: kiln-opt %s --kiln-tile-to-cpu --canonicalize --cse | FileCheck %s
 
-// Pairs are split and joined by shuffles of wider vectors: nothing but the loaded row is in memory, and no gather.
+// Pairs are split and joined by shuffles of wider vectors: only the loaded row is in memory, and there is no gather.
 // CHECK-LABEL: func.func @kiln_pairs
 // CHECK-SAME:    kiln.frame_bytes = 1024 : i64
 // CHECK-NOT:     gather
@@ -27,7 +27,7 @@ func.func @pairs(%x: !tile.ptr<f32>) attributes {tile.kernel} {
   return
 }
 
-// Any other reshape reads the operand's buffer with another shape.
+// Any other reshape reads the operand's buffer as another shape.
 // CHECK-LABEL: func.func @kiln_view
 // CHECK-SAME:    kiln.frame_bytes = 1088 : i64
 func.func @view(%x: !tile.ptr<f32>) attributes {tile.kernel} {
@@ -50,7 +50,7 @@ func.func @view(%x: !tile.ptr<f32>) attributes {tile.kernel} {
   return
 }
 
-// Each pairing that is read through another doubles the vector: the third is read from memory.
+// Each join read through another doubles the vector: the third is read from memory.
 // CHECK-LABEL: func.func @kiln_pairs_of_pairs
 // CHECK-NOT: vector<128x
 // CHECK-NOT: vector<256x

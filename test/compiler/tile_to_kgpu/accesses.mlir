@@ -1,4 +1,4 @@
-// Accesses as wide as alignment, contiguity, masks, element types and the number of threads allow.
+// Accesses are as wide as alignment, contiguity, masks, element types and the number of threads allow.
 // RUN: kiln-opt %s --split-input-file --kiln-assign-layouts --kiln-verify-layouts | FileCheck %s
 
 // 16 bytes of fp16, four times per thread.
@@ -27,7 +27,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// Sixteen warps still get 16 bytes each.
+// With sixteen warps each access still has 16 bytes.
 // CHECK: #layout.map<blocked [4096] vector 8 warps 16>
 // CHECK-LABEL: @many_warps
 module attributes {kgpu.num_warps = 16 : i32} {
@@ -65,7 +65,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 
 // -----
 
-// Rows of fp16 with a weight of fp32 that every program reads: the narrow type's 16 bytes decide, for all.
+// Rows of fp16 with an fp32 weight that every program reads: 16 bytes of the narrow type set the width for all.
 // CHECK: #[[L:.*]] = #layout.map<blocked [4096] vector 8 warps 4>
 // CHECK-LABEL: @mixed
 // CHECK: tile.load {{.*}} -> tensor<4096xf16, #[[L]]>
@@ -98,7 +98,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// A mask that is known to change at multiples of 16 only leaves accesses wide; one that may change anywhere does not.
+// A mask known to change only at multiples of 16 keeps accesses wide; one that may change anywhere does not.
 // CHECK: #layout.map<blocked [1024] vector 4 warps 4>
 // CHECK-LABEL: @masked_wide
 // CHECK: #layout.map<blocked [1024] vector 1 warps 4>
@@ -136,7 +136,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// Rows found through a table: columns are contiguous and aligned whatever the row number is.
+// Rows found through a table: columns are contiguous and aligned whatever the row number.
 // CHECK: #[[L:.*]] = #layout.map<blocked [16, 128] vector 8 warps 4>
 // CHECK-LABEL: @page_table
 // CHECK: tile.load {{.*}} -> tensor<16xi32, #[[R:.*]]>
@@ -177,7 +177,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// A described array: 16 bytes where base, strides and offsets allow.
+// A descriptor: 16 bytes where base, strides and offsets allow.
 // CHECK: #[[L:.*]] = #layout.map<blocked [32, 64] vector 8 warps 4>
 // CHECK-LABEL: @described
 // CHECK: tile.desc_load {{.*}} -> tensor<32x64xf16, #[[L]]>
@@ -195,7 +195,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// 896 = 128 * 7: the 7 is a digit of the registers, the rest goes over lanes; four warps take one row each.
+// 896 = 128 * 7: the 7 is a digit of the registers, the rest is spread over lanes; four warps take one row each.
 // CHECK: #[[L:.*]] = #layout.map<blocked [4, 896] vector 4 warps 4>
 // CHECK-LABEL: @odd_rows
 // CHECK: tile.load {{.*}} -> tensor<4x896xf16, #[[L]]>
@@ -221,8 +221,8 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// 128 elements of two bytes for as many threads: copied past registers in pairs, since nothing copies fewer than four
-// bytes, and who would load, wait and store waits before each block of its loop.
+// 128 elements of two bytes for as many threads: they are copied asynchronously in pairs, as no copy has fewer than
+// four bytes; with synchronous loads, threads would wait before each block of the loop.
 // CHECK: #[[L:.*]] = #layout.map<blocked [128] vector 2 warps 4>
 // CHECK-LABEL: @narrow_copies
 // CHECK: kgpu.copy_tile {{.*}} : tensor<128x!tile.ptr<f16>, #[[L]]>

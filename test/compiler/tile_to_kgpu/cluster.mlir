@@ -1,7 +1,8 @@
-// A cluster's ctas share the long dimension of a tile that keeps all their threads busy; small tiles are repeated.
+// The CTAs of a cluster share the long dimension of a tile that keeps all their threads busy; small tiles are
+// replicated.
 // RUN: kiln-opt %s --split-input-file --kiln-assign-layouts --kiln-verify-layouts | FileCheck %s
 
-// Two rows for four ctas: each cta has a quarter of both; row numbers are repeated in all.
+// Two rows for four CTAs: each CTA has a quarter of both; row numbers are replicated in all.
 // CHECK-DAG: #[[R:.*]] = #layout.map<digits [2] lane (0) (0) (0) (0) (0) warp ({{.*}} cta (0) (0)>
 // CHECK-DAG: #[[L:.*]] = #layout.map<{{.*}} [2, 32768] {{.*}} cta (0, 512) (0, 1024)>
 // CHECK-LABEL: @wide_rows
@@ -52,7 +53,7 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 4 : i32} {
 
 // -----
 
-// As many rows as there are ctas and more: rows apart, no sum crosses a cta.
+// At least as many rows as CTAs: rows are distributed, and no sum crosses CTAs.
 // CHECK: #layout.map<blocked [64, 64] vector 8 warps 4 ctas 4 split 0>
 // CHECK-LABEL: @many_rows
 module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 4 : i32} {

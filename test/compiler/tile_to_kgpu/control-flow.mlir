@@ -1,4 +1,4 @@
-// Loops and branches: what they carry has one layout inside and out.
+// Loops and branches: carried values have one layout inside and outside.
 // RUN: kiln-opt %s --split-input-file --kiln-assign-layouts --kiln-verify-layouts | FileCheck %s
 
 // CHECK: #[[L:.*]] = #layout.map<blocked [256] vector 2 warps 4>

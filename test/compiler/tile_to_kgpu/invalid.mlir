@@ -1,4 +1,4 @@
-// What kiln-assign-layouts refuses.
+// What kiln-assign-layouts rejects.
 // RUN: kiln-opt %s --split-input-file --verify-diagnostics --kiln-assign-layouts
 
 #l = #layout.map<blocked [64] order [0] vector 1 warps 4>
@@ -19,7 +19,7 @@ func.func @not_inlined(%x: tensor<64xf32>) -> tensor<64xf32> {
 
 // -----
 
-// 64 rows are those of one group of warps.
+// 64 rows are those of a single warp group.
 #a = #layout.map<swizzled [64, 64] element 2 bytes 128>
 #b = #layout.map<swizzled [64, 64] order [0, 1] element 2 bytes 128>
 module attributes {kgpu.num_warps = 4 : i32, kgpu.num_groups = 3 : i32} {

@@ -1,4 +1,4 @@
-// Ops that order or pick elements, and dots.
+// Ops that sort or select elements, and dots.
 // RUN: kiln-opt %s --split-input-file --kiln-assign-layouts --kiln-verify-layouts | FileCheck %s
 
 // Rows that fit a warp are sorted in one: no barrier between steps.
@@ -39,7 +39,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// What is counted and the counts have nothing to do with each other.
+// The layouts of the counted values and of the counts are unrelated.
 // CHECK-DAG: #[[L:.*]] = #layout.map<blocked [1024] vector 4 warps 4>
 // CHECK-DAG: #[[B:.*]] = #layout.map<blocked [64] vector 4 warps 4>
 // CHECK-LABEL: @hist
@@ -73,7 +73,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// The result lies like the indices; the source lies as it was loaded.
+// The result has the layout of the indices; the source keeps the layout in which it was loaded.
 // CHECK-DAG: #[[S:.*]] = #layout.map<blocked [1024] vector 4 warps 4>
 // CHECK-DAG: #[[I:.*]] = #layout.map<blocked [256] vector 2 warps 4>
 // CHECK-LABEL: @gathers
@@ -110,7 +110,8 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// A register tile of several rows by several columns; operands stay as they were loaded, pointers move in their layout.
+// A register tile of several rows by several columns; operands stay as they were loaded, and pointers advance in that
+// layout.
 // CHECK-DAG: #[[C:.*]] = #layout.map<blocked [64, 64] vector 8 warps 4>
 // CHECK-DAG: #[[A:.*]] = #layout.map<blocked [64, 32] vector 8 warps 4>
 // CHECK-DAG: #[[B:.*]] = #layout.map<blocked [32, 64] vector 8 warps 4>

@@ -1,9 +1,9 @@
-// Fragments are not chosen: a class of tiles with an accumulator has its layout, what leads to it and away from it follows
-// or is converted at the edge, and groups of warps have rows of their own.
+// Fragments are fixed: a class of tiles with an accumulator has the accumulator's layout; its neighbours adopt it or
+// are converted at the edge, and warp groups have their own rows.
 // RUN: kiln-opt %s --split-input-file --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-assign-layouts,kiln-verify-layouts))' | FileCheck %s
 
-// The loop carries the fragment; stores of 16 bits ask for rows, so the tile is converted once, behind the loop, and each
-// group keeps its rows.
+// The loop carries the fragment. 16-bit stores need rows, so the tile is converted once, after the loop, and each group
+// keeps its rows.
 // CHECK-DAG: #[[ACC:.*]] = #layout.map<wgmma_acc [128, 256] groups 2>
 // CHECK-DAG: #[[ROWS:.*]] = #layout.map<digits [128, 256] reg (0, 1) (0, 2) (0, 4) {{.*}} group (64, 0)>
 // CHECK-LABEL: @groups(
@@ -48,8 +48,8 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.num_groups = 2 : i32} {
 
 // -----
 
-// One product's result is the other's left operand: of bytes, the factor is converted where it is used; of 16 bits both
-// fragments are one. In a cluster each cta has the rows that its memory has.
+// One product's result is the left operand of another: for bytes it is converted where it is used; for 16 bits both
+// fragments are the same. In a cluster each CTA has the rows of its own memory.
 // CHECK-DAG: #[[S:.*]] = #layout.map<{{(wgmma|mma)_acc}} [128, 64] {{.*}}ctas 2 split 0>
 // CHECK-DAG: #[[O:.*]] = #layout.map<{{(wgmma|mma)_acc}} [128, 128] {{.*}}ctas 2 split 0>
 // CHECK-DAG: #[[P8:.*]] = #layout.map<{{(wgmma|mma)_a}} [128, 64] bits 8 {{.*}}ctas 2 split 0>
@@ -87,8 +87,8 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 2 : i32} {
 
 // -----
 
-// Fragments of a warp: warps stand so that each reads as little as can be; a factor is loaded as memory has it and
-// converted, other work on it is done in its fragment.
+// Fragments of a warp: warps are arranged so that each reads as little as possible. An operand is loaded in memory
+// order and converted; other work on it is done in its fragment.
 // CHECK-DAG: #[[ACC:.*]] = #layout.map<mma_acc [64, 64] warps 2x2>
 // CHECK-DAG: #[[A:.*]] = #layout.map<mma_a [64, 32] bits 16 warps 2x2>
 // CHECK-DAG: #[[B:.*]] = #layout.map<mma_b [32, 64] bits 16 warps 2x2>
@@ -106,7 +106,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// What is the left operand of another product stays in its threads: all warps along M.
+// The left operand of another product stays in its threads: all warps are along M.
 // CHECK-DAG: #[[S:.*]] = #layout.map<mma_acc [64, 64] warps 4x1>
 // CHECK-DAG: #[[O:.*]] = #layout.map<mma_acc [64, 128] warps 4x1>
 // CHECK-LABEL: @chained_warps(
@@ -126,7 +126,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// A tile that is too small for all warps: those beyond repeat the others.
+// A tile too small for all warps: the remaining warps repeat it.
 // CHECK-DAG: #[[ACC:.*]] = #layout.map<digits [16, 16] reg (0, 1) (8, 0) lane {{.*}} warp (0, 8) (0, 0)>
 // CHECK-LABEL: @small(
 // CHECK: kgpu.warp_mma {{.*}} -> tensor<16x16xf32, #[[ACC]]>
@@ -139,7 +139,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// A loop carries pointers to a factor: they and the load stay as memory is read, the loaded tile alone is converted.
+// A loop carries pointers to an operand: they and the load keep the memory order; only the loaded tile is converted.
 // CHECK-DAG: #[[ROWS:.*]] = #layout.map<blocked [64, 32] vector 8 warps 4>
 // CHECK-DAG: #[[A:.*]] = #layout.map<mma_a [64, 32] bits 16 warps 2x2>
 // CHECK-LABEL: @carried_pointers(
@@ -176,7 +176,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// Products of a batch have warps of their own: four of them, each on one of four warps; of two, on two each.
+// A batched product distributes the batch over warps: four products, one on each of four warps; two, on two warps each.
 // CHECK-DAG: #[[FOUR:.*]] = #layout.map<digits [4, 16, 16] reg (0, 0, 1) (0, 8, 0) (0, 0, 8) lane (0, 0, 2) (0, 0, 4) (0, 1, 0) (0, 2, 0) (0, 4, 0) warp (1, 0, 0) (2, 0, 0)>
 // CHECK-DAG: #[[TWO:.*]] = #layout.map<digits [2, 16, 16] reg (0, 0, 1) (0, 8, 0) lane (0, 0, 2) (0, 0, 4) (0, 1, 0) (0, 2, 0) (0, 4, 0) warp (0, 0, 8) (1, 0, 0)>
 // CHECK-LABEL: @batches(

@@ -1,4 +1,4 @@
-// Reduced rows: lanes and warps along a row only as far as that is cheaper than rows apart.
+// Reduced rows: lanes and warps are placed along a row only as far as that is cheaper than separate rows.
 // RUN: kiln-opt %s --split-input-file --kiln-assign-layouts --kiln-verify-layouts | FileCheck %s
 
 // As many rows as warps: a row each, so that no warp needs another's sum.
@@ -53,7 +53,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// Short rows: a few lanes each, still 16 bytes an access.
+// Short rows: a few lanes each, still 16 bytes per access.
 // CHECK-DAG: #[[L:.*]] = #layout.map<blocked [64, 32] vector 8 warps 4>
 // CHECK-DAG: #[[R:.*]] = #layout.map<digits [64] reg (32) lane (0) (0) (1) (2) (4) warp (8) (16)>
 // CHECK-LABEL: @short_rows
@@ -104,7 +104,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// A sum over rows in a loop: what the loop carries has the loads' layout, and nothing is converted inside.
+// A sum over rows in a loop: the carried value has the loads' layout, and nothing is converted inside.
 // CHECK: #[[L:.*]] = #layout.map<blocked [16, 256] vector 8 warps 4>
 // CHECK-LABEL: @colsum
 // CHECK: scf.for {{.*}} iter_args(%{{.*}} = %{{.*}}) -> (tensor<16x256xf32, #[[L]]>)

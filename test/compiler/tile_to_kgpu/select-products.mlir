@@ -1,10 +1,10 @@
-// Each tile.dot becomes the products that a target has: by groups of warps from swizzled memory, by warps from registers,
-// or multiply-adds as before.
+// Each tile.dot becomes products that the target supports: by warp groups from swizzled memory, by warps from
+// registers, or multiply-adds as before.
 // RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-select-products | FileCheck %s
 // RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_80 --kiln-select-products | FileCheck %s --check-prefix=WARP
 
-// What a loop does not change is stored before it, once; rows lie in memory as they were loaded, transposed by name alone.
-// Eight warps are two groups.
+// A loop-invariant operand is stored once, before the loop; rows are in memory as they were loaded, transposed by a
+// view only. Eight warps are two groups.
 // CHECK-DAG: #[[A:.*]] = #layout.map<swizzled [128, 64] element 2 bytes 128>
 // CHECK-DAG: #[[B:.*]] = #layout.map<swizzled [64, 128] order [0, 1] element 2 bytes 128>
 // CHECK: module attributes {kgpu.num_groups = 2 : i32, kgpu.num_warps = 4 : i32
@@ -41,7 +41,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 
 // -----
 
-// A factor that is computed from another product stays in registers. The first product adds to nothing.
+// An operand computed from another product stays in registers. The first product has no addend.
 // CHECK-LABEL: @chained(
 // CHECK: %[[NO:.*]] = arith.constant false
 // CHECK: %[[S:.*]] = kgpu.warpgroup_mma %{{.*}}, %{{.*}}, %{{.*}} accumulate %[[NO]] :
@@ -60,7 +60,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// Sums of f16 are made in f32 and rounded once.
+// Sums of f16 accumulate in f32 and are rounded once.
 // CHECK-LABEL: @narrow_sum(
 // CHECK: %[[WIDE:.*]] = arith.extf %{{.*}} : tensor<64x64xf16> to tensor<64x64xf32>
 // CHECK: %[[D:.*]] = kgpu.warpgroup_mma %{{.*}}, %{{.*}}, %[[WIDE]]
@@ -75,7 +75,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// f32 as tf32: rounded to nearest. Of three products the small ones come first, and what is no number in them is dropped.
+// f32 as tf32: rounded to nearest. Of three products the small ones come first, and NaN in them is dropped.
 // CHECK-LABEL: @tf32(
 // CHECK: %[[HIGH:.*]] = tile.inline_asm "cvt.rna.tf32.f32 $0, $1;" "=f,f" (%[[A:.*]]) {isPure}
 // CHECK: %[[REST:.*]] = arith.subf %[[A]], %[[HIGH]]
@@ -114,7 +114,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// 8-bit floats: as f16 where sums have to be exact, else each dot a sum of its own; as f16 also where there is no
+// 8-bit floats: as f16 where sums must be exact, otherwise a separate sum per dot; also as f16 where there is no
 // instruction.
 // CHECK-LABEL: @narrow_factors(
 // CHECK: arith.extf %{{.*}} : tensor<64x64xf8E4M3FN> to tensor<64x64xf16>
@@ -133,7 +133,8 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// A batch is for warps, and so is what has too few rows for groups; IEEE and tiny products stay.
+// A batch is multiplied by warps, and so are tiles with too few rows for groups; IEEE products and tiny ones are
+// unchanged.
 // CHECK: module attributes {kgpu.num_warps = 4 : i32
 // CHECK-LABEL: @others(
 // CHECK: kgpu.warp_mma {{.*}} -> tensor<2x32x32xf32>
@@ -154,7 +155,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// So does one that a branch on the way may change. What is loaded before the first product is stored at the second.
+// So is one that a branch in between may change. Operands loaded before the first product are stored at the second.
 // CHECK: module attributes {kgpu.num_groups = 1 : i32
 // CHECK-LABEL: @masked(
 // WARP-LABEL: @masked(
@@ -184,7 +185,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// Two factors of 128 KiB do not lie in a block's memory together: by warps, from registers.
+// Two operands of 128 KiB do not fit a block's memory together: by warps, from registers.
 // CHECK-LABEL: @too_large(
 // CHECK-NOT: kgpu.warpgroup_mma
 // CHECK: kgpu.warp_mma

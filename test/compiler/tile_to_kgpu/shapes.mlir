@@ -1,7 +1,7 @@
-// Shapes that follow from one another.
+// Shapes whose layouts follow from one another.
 // RUN: kiln-opt %s --split-input-file --kiln-assign-layouts --kiln-verify-layouts | FileCheck %s
 
-// Two consecutive halves: a separate register digit.
+// Two contiguous halves: a separate register digit.
 // CHECK-DAG: #[[H:.*]] = #layout.map<blocked [256] vector 2 warps 4>
 // CHECK-DAG: #[[W:.*]] = #layout.map<blocked [512] vector 2 warps 4>
 // CHECK-LABEL: @cats
@@ -30,7 +30,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// 6x10 and 15x4 cut their elements differently whatever the layout: the op is left to go through shared memory.
+// 6x10 and 15x4 divide their elements differently whatever the layout: the op is left to use shared memory.
 // CHECK-LABEL: @oddshape
 // CHECK-NOT: kgpu.convert
 // CHECK: tile.reshape {{.*}} : tensor<6x10xf32, #[[A:.*]]> -> tensor<15x4xf32, #[[B:.*]]>
@@ -68,7 +68,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// Pairs that are split lie in one thread, though no access asks for two elements side by side.
+// Pairs to be split are in one thread, though no access needs two adjacent elements.
 // CHECK-LABEL: @pairs
 // CHECK-NOT: kgpu.convert
 // CHECK: tile.split
@@ -94,7 +94,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// Factors for the columns of one tile and the rows of another: read in both layouts rather than moved between threads.
+// Factors for the columns of one tile and the rows of another: read in both layouts instead of moved between threads.
 // CHECK-LABEL: @shared_factor
 // CHECK: tile.load {{.*}} -> tensor<64xf32, #[[A:.*]]>
 // CHECK-NEXT: tile.load {{.*}} -> tensor<64xf32, #[[B:.*]]>

@@ -1,4 +1,5 @@
-// Two accesses that want opposite orders: each gets its own, and one conversion of the narrowest elements between.
+// Two accesses that prefer opposite orders: each gets its own, with one conversion of the narrowest elements in
+// between.
 // RUN: kiln-opt %s --split-input-file --kiln-assign-layouts --kiln-verify-layouts | FileCheck %s
 
 // CHECK-DAG: #[[L:.*]] = #layout.map<blocked [64, 64] vector 8 warps 4>
@@ -57,7 +58,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// 64 KiB do not fit the shared memory every GPU has: the store keeps the load's layout.
+// 64 KiB do not fit the shared memory that every GPU has: the store keeps the load's layout.
 // CHECK: #[[L:.*]] = #layout.map<blocked [128, 128] vector 4 warps 4>
 // CHECK-LABEL: @transpose_large
 // CHECK-NOT: kgpu.convert

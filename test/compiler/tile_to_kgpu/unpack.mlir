@@ -1,5 +1,5 @@
-// Nibbles unpacked and scaled by groups of 32: every thread has what it needs, nothing is converted. Two a byte along the
-// columns; eight a word along the rows.
+// Nibbles unpacked and scaled in groups of 32: every thread has what it needs, and nothing is converted. Two per byte
+// along the columns; eight per word along the rows.
 // RUN: kiln-opt %s --split-input-file --kiln-assign-layouts --kiln-verify-layouts | FileCheck %s
 
 // The bytes of a thread become twice as many columns; the scale of its columns is read by the lanes that need it.
@@ -76,8 +76,8 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// The store's first choice puts neighbouring rows in lanes, where all eight hold one word; the rows that a word unpacks
-// to are as good for it.
+// The store's first choice puts adjacent rows in different lanes, although the same word holds all eight; the rows that
+// a word unpacks to are just as good for it.
 // CHECK-LABEL: @unpack_rows
 // CHECK-NOT: kgpu.convert
 // CHECK: tile.load {{.*}} -> tensor<16x128xi32, #[[W:.*]]>
@@ -145,8 +145,8 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// The low nibbles are the first half of a row, the high ones the second: eight bytes of a thread are two runs of eight
-// columns, in registers that follow the row.
+// The low nibbles are the first half of a row, the high ones the second: a thread's eight bytes are two runs of eight
+// columns, in registers of the same row.
 // CHECK-DAG: #[[H:.*]] = #layout.map<blocked [128, 64] vector 8 warps 4>
 // CHECK-DAG: #[[S:.*]] = #layout.map<digits [128, 128] reg (0, 1) (0, 2) (0, 4) (0, 64)
 // CHECK-LABEL: @unpack_halves

@@ -1,7 +1,7 @@
-// kiln-verify-layouts: each rule broken once.
+// kiln-verify-layouts: each rule is broken once.
 // RUN: kiln-opt %s --split-input-file --verify-diagnostics --kiln-verify-layouts
 
-// Fits: a row number, spread over the columns; registers that would repeat an element are dropped.
+// Valid: a row number spread over the columns; registers that would repeat an element are dropped.
 #row = #layout.map<digits [4] lane (0) (0) (0) (0) (0) warp (1) (2)>
 #tall = #layout.map<digits [4, 1] lane (0, 0) (0, 0) (0, 0) (0, 0) (0, 0) warp (1, 0) (2, 0)>
 #wide = #layout.map<digits [4, 64] reg (0, 1) lane (0, 2) (0, 4) (0, 8) (0, 16) (0, 32) warp (1, 0) (2, 0)>
@@ -67,7 +67,7 @@ func.func @picked(%x: tensor<128xf32, #c>, %i: tensor<64xi32, #a>) {
 
 // -----
 
-// Warps hold whole rows, so row 0 is in warp 0 alone; a sum in all warps takes an exchange the op does not make.
+// Warps hold whole rows, so row 0 is only in warp 0; a sum in all warps takes an exchange that the op does not do.
 #row = #layout.map<digits [4] reg (1) (2) lane (0) (0) (0) (0) (0) warp (0) (0)>
 #wide = #layout.map<digits [4, 64] reg (0, 1) lane (0, 2) (0, 4) (0, 8) (0, 16) (0, 32) warp (1, 0) (2, 0)>
 func.func @reduction(%s: tensor<4x64xf32, #wide>) {

@@ -25,7 +25,7 @@ func.func @integer_dot_plus(%a: tensor<16x32xi8>, %b: tensor<32x16xi8>, %c: tens
   return %r : tensor<16x16xi32>
 }
 
-// The product is wanted alone too, or already has an accumulator, or would be computed anew in each iteration.
+// The product has another use, or already an accumulator, or would be computed again in each iteration.
 // CHECK-LABEL: func @dot_stays
 // CHECK: arith.addf
 // CHECK: arith.addf
@@ -58,7 +58,7 @@ func.func @select_of_load(%p: tensor<16x!tile.ptr<f32>>, %m: tensor<16xi1>, %z: 
   return %r : tensor<16xf32>
 }
 
-// Another mask, a volatile load, or a store between the load and a replacement that is not known earlier.
+// A different mask, a volatile load, or a store between the load and a replacement that is not known earlier.
 // CHECK-LABEL: func @select_stays
 // CHECK-COUNT-3: arith.select
 func.func @select_stays(%p: tensor<16x!tile.ptr<f32>>, %m: tensor<16xi1>, %k: tensor<16xi1>, %z: tensor<16xf32>)
@@ -90,7 +90,7 @@ func.func @nested_selects(%a: tensor<16xi1>, %b: tensor<16xi1>, %x: tensor<16xf3
   return %q, %r : tensor<16xf32>, tensor<16xf32>
 }
 
-// Selects of one condition are MLIR's: canonicalization after this pass merges them.
+// Selects with the same condition are left to canonicalization after this pass, which merges them.
 // MLIR-LABEL: func @one_condition
 // MLIR-SAME: (%[[A:.*]]: tensor<16xi1>, %[[X:.*]]: tensor<16xf32>, %{{.*}}: tensor<16xf32>, %[[Z:.*]]: tensor<16xf32>)
 // MLIR-NEXT: %[[P:.*]] = arith.select %[[A]], %[[X]], %[[Z]]
@@ -137,7 +137,7 @@ func.func @scalars(%p: !tile.ptr<f32>, %a: i32, %b: i32) -> tensor<16x!tile.ptr<
   return %r : tensor<16x!tile.ptr<f32>>
 }
 
-// A row and a column meet only after spreading; a full tile is not small.
+// A row and a column combine only after broadcasting; a full tile is not small.
 // CHECK-LABEL: func @spread_stays
 // CHECK: arith.addf %{{.*}}, %{{.*}} : tensor<16x32xf32>
 // CHECK: arith.mulf %{{.*}}, %{{.*}} : tensor<16x32xf32>

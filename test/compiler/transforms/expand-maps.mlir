@@ -1,6 +1,6 @@
 // RUN: kiln-opt %s --kiln-expand-maps --split-input-file | FileCheck %s
 
-// Both branches are computed and one is picked; a constant is spread where it meets an element.
+// Both branches are computed and one is selected; a constant is splat where it meets an element.
 // CHECK-LABEL: func.func @branch(
 // CHECK-SAME: %[[X:.*]]: tensor<64xf32>
 // CHECK: %[[ABOVE:.*]] = arith.cmpf ogt, %[[X]], %{{.*}} : tensor<64xf32>
@@ -25,7 +25,8 @@ func.func @branch(%x: tensor<64xf32>) -> tensor<64xf32> {
 
 // -----
 
-// What touches memory gets the mask of the elements that reach it: its own one, that of each branch around it.
+// Ops that touch memory are masked by the elements that reach them: their own mask, and that of each branch around
+// them.
 // CHECK-LABEL: func.func @effects(
 // CHECK-SAME: %[[P:.*]]: tensor<64x!tile.ptr<f32>>, %[[C:.*]]: tensor<64xi1>, %[[D:.*]]: tensor<64xi1>
 // CHECK: %[[V:.*]] = tile.load %[[P]] mask %[[C]] : tensor<64x!tile.ptr<f32>> mask tensor<64xi1> -> tensor<64xf32>
@@ -56,7 +57,7 @@ func.func @effects(%p: tensor<64x!tile.ptr<f32>>, %c: tensor<64xi1>, %d: tensor<
 
 // -----
 
-// What no element decides stays a scalar: its branch is one, and so is the count of a loop.
+// What depends on no element stays scalar: its branch stays a branch, and so does the count of a loop.
 // CHECK-LABEL: func.func @uniform(
 // CHECK: %[[PID:.*]] = tile.program_id x
 // CHECK: %[[FIRST:.*]] = arith.cmpi eq, %[[PID]], %{{.*}} : i32
@@ -86,7 +87,7 @@ func.func @uniform(%x: tensor<4x8xi32>) -> tensor<4x8xi32> {
 
 // -----
 
-// A loop that elements leave at different times runs until the last has left; each keeps what it left with.
+// A loop that elements leave at different times runs until the last has left; each keeps the values it left with.
 // CHECK-LABEL: func.func @until_the_last(
 // CHECK-SAME: %[[N:.*]]: tensor<8xi32>
 // CHECK: %[[L:.*]]:3 = scf.while (%[[AT:.*]] = %{{.*}}, %[[KEPT:.*]] = %{{.*}}, %[[LIVE:.*]] = %{{.*}})
@@ -116,7 +117,7 @@ func.func @until_the_last(%n: tensor<8xi32>) -> tensor<8xi32> {
 
 // -----
 
-// The region of a reduction keeps to scalars: its branches become selects.
+// The region of a reduction stays scalar: its branches become selects.
 // CHECK-LABEL: func.func @combine(
 // CHECK: tile.reduce(%{{.*}}) axis 0 {
 // CHECK: ^bb0(%[[A:.*]]: f32, %[[B:.*]]: f32):

@@ -2,7 +2,7 @@
 // RUN: FileCheck %s --input-file=%t
 // RUN: kiln-opt %t --kiln-hoist-invariants | diff %t -
 
-// Pure work leaves, also out of two loops at once; a division by what may be zero stays.
+// Pure ops are hoisted, also out of two loops at once; a division by what may be zero stays.
 // CHECK-LABEL: func @pure
 // CHECK: math.exp
 // CHECK: scf.for
@@ -37,7 +37,7 @@ func.func @kept_inside(%x: tensor<16xf32>, %n: i32, %p: tensor<16x!tile.ptr<f32>
   return
 }
 
-// A load leaves a loop that runs and writes nothing; prints do not write.
+// A load is hoisted out of a loop that runs and writes nothing; prints are not writes.
 // CHECK-LABEL: func @load_leaves
 // CHECK: tile.load
 // CHECK: scf.for
@@ -57,7 +57,7 @@ func.func @load_leaves(%p: tensor<16x!tile.ptr<f32>>) -> tensor<16xf32> {
   return %r : tensor<16xf32>
 }
 
-// The bound need not be a constant, only known to be passed.
+// The bound need not be constant; it only has to be above the start.
 // CHECK-LABEL: func @load_leaves_by_range
 // CHECK: tile.load
 // CHECK: scf.for
@@ -75,8 +75,8 @@ func.func @load_leaves_by_range(%p: !tile.ptr<f32>, %n: i32) -> f32 {
   return %r : f32
 }
 
-// It stays when the loop may not run, when something writes, when it is volatile or conditional, or when an assertion
-// may stop the program first.
+// It stays if the loop may not run, something writes, the load is volatile or conditional, or an assertion may stop the
+// program first.
 // CHECK-LABEL: func @load_stays
 // CHECK-NOT: tile.load
 // CHECK-COUNT-5: scf.for {{.*}}

@@ -4,7 +4,7 @@
 
 // CHECK-NOT: block_ptr
 
-// A load keeps its boundary, and its padding moves into the descriptor.
+// A load keeps its boundary check, and its padding moves into the descriptor.
 // CHECK-LABEL: func @load
 // CHECK-SAME: (%[[P:.*]]: !tile.ptr<f32>, %[[M:.*]]: i64, %[[S:.*]]: i64, %[[I:.*]]: i32)
 // CHECK: %[[D:.*]] = tile.make_desc %[[P]], shape[%[[M]], %[[M]]] strides[%[[S]], %[[S]]] {padding = #tile<padding nan>}
@@ -17,7 +17,7 @@ func.func @load(%p: !tile.ptr<f32>, %m: i64, %s: i64, %i: i32) -> tensor<16x32xf
   return %v : tensor<16x32xf32>
 }
 
-// No boundary means that nothing is checked, which a descriptor has to say.
+// Without a boundary check nothing is checked, which the descriptor has to state.
 // CHECK-LABEL: func @store
 // CHECK: tile.desc_store %{{.*}}[%{{.*}}], %{{.*}} {boundary = array<i32>}
 func.func @store(%p: !tile.ptr<f32>, %m: i64, %s: i64, %i: i32, %v: tensor<32xf32>) {
@@ -27,7 +27,7 @@ func.func @store(%p: !tile.ptr<f32>, %m: i64, %s: i64, %i: i32, %v: tensor<32xf3
   return
 }
 
-// Through a loop only the offset that moves is carried; hints of the loop stay.
+// Through a loop only the offset that changes is carried; loop hints stay.
 // CHECK-LABEL: func @carried
 // CHECK: scf.for {{.*}} iter_args(%[[A:.*]] = %{{.*}}, %[[K:.*]] = %{{.*}}) -> (tensor<16x32xf32>, i32)
 // CHECK: tile.desc_load %{{.*}}[%{{.*}}, %[[K]]]
@@ -51,7 +51,7 @@ func.func @carried(%p: !tile.ptr<f32>, %m: i64, %s: i64, %n: i32) -> tensor<16x3
   return %r#0 : tensor<16x32xf32>
 }
 
-// Two pointers exchanged by a loop: every part that differs is carried.
+// A loop swaps two pointers: every part that differs is carried.
 // CHECK-LABEL: func @exchanged
 // CHECK-SAME: (%[[P:.*]]: !tile.ptr<f32>, %[[Q:.*]]: !tile.ptr<f32>,
 // CHECK: scf.for {{.*}} -> (!tile.ptr<f32>, !tile.ptr<f32>)

@@ -2,7 +2,7 @@
 // RUN: FileCheck %s --input-file=%t
 // RUN: kiln-opt %t --kiln-unroll-loops | diff %t -
 
-// Constant bounds: 7 iterations by 3 are two rounds and one more. Hints other than the factor stay.
+// Constant bounds: 7 iterations by 3 are two rounds and one remaining iteration. Hints other than the factor stay.
 // CHECK-LABEL: func @constant_bounds
 // CHECK-DAG: %[[LB:.*]] = arith.constant 0 : i32
 // CHECK-DAG: %[[UB:.*]] = arith.constant 14 : i32

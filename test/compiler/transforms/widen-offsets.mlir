@@ -28,7 +28,7 @@ func.func @row(%p: !tile.ptr<f32>, %stride: i32, %n: i32) -> tensor<64xf32> {
   return %v : tensor<64xf32>
 }
 
-// What was only an address leaves no 32-bit copy behind; constants are widened, not extended.
+// Values used only as addresses leave no 32-bit copy behind; constants are widened, not extended.
 // CHECK-LABEL: func @only_an_address
 // CHECK-DAG: arith.constant 4096 : i64
 // CHECK-NOT: arith.muli {{.*}} : i32
@@ -43,7 +43,7 @@ func.func @only_an_address(%p: !tile.ptr<f32>) -> f32 {
   return %v : f32
 }
 
-// Offsets that stay inside 32 bits are left alone: by constants, by an assumption, by a loop's bounds.
+// Offsets known to fit in 32 bits are unchanged: by constants, by an assumption, by a loop's bounds.
 // CHECK-LABEL: func @small_enough
 // CHECK-NOT: i64
 // CHECK: return
@@ -66,7 +66,7 @@ func.func @small_enough(%p: !tile.ptr<f32>, %n: i32) {
   return
 }
 
-// Wrapping that a quotient, a remainder or a bit operation has looked at is meant: such a value is extended as it is.
+// If a quotient, a remainder or a bit operation has used it, wrapping is intended: such a value is extended as it is.
 // CHECK-LABEL: func @hash
 // CHECK: %[[H:.*]] = arith.muli %{{.*}}, %{{.*}} : i32
 // CHECK: %[[R:.*]] = arith.remsi %[[H]], %{{.*}} : i32
@@ -80,7 +80,7 @@ func.func @hash(%p: !tile.ptr<f32>, %x: i32, %size: i32) -> f32 {
   return %v : f32
 }
 
-// A cast that the program wrote comes after the wrap it asked for.
+// A cast in the program comes after the wrap that it asked for.
 // CHECK-LABEL: func @explicit_cast
 // CHECK: arith.muli {{.*}} : i32
 // CHECK: arith.extsi
@@ -92,7 +92,7 @@ func.func @explicit_cast(%p: !tile.ptr<f32>, %x: i32, %y: i32) -> f32 {
   return %v : f32
 }
 
-// Two dimensions, a select and a branch: the sum is exact, its leaves are extended where they are made.
+// Two dimensions, a select and a branch: the sum is exact, and its leaves are extended where they are defined.
 // CHECK-LABEL: func @matrix
 // CHECK: arith.select %{{.*}}, %{{.*}}, %{{.*}} : i64
 // CHECK: tile.expand_dims %{{.*}} : tensor<32xi64> -> tensor<32x1xi64>
@@ -120,7 +120,7 @@ func.func @matrix(%p: !tile.ptr<f16>, %ld: i32, %c: i1) -> tensor<32x64xf16> {
   return %v : tensor<32x64xf16>
 }
 
-// An offset that a loop accumulates is carried in 64 bits, and in 32 no longer if nothing else wants it.
+// An offset that a loop accumulates is carried in 64 bits, and no longer in 32 if nothing else uses it.
 // CHECK-LABEL: func @accumulated
 // CHECK: scf.for {{.*}} iter_args(%[[O:.*]] = %{{.*}}) -> (i64)
 // CHECK: tile.addptr %{{.*}}, %[[O]] : !tile.ptr<f32>, i64
@@ -139,7 +139,7 @@ func.func @accumulated(%p: !tile.ptr<f32>, %n: i32, %stride: i32, %v: f32) {
   return
 }
 
-// The 32-bit one stays for the mask and for the result; inner loops and branches carry both as well.
+// The 32-bit value stays for the mask and for the result; inner loops and branches carry both as well.
 // CHECK-LABEL: func @carried_twice
 // CHECK: scf.for {{.*}} -> (tensor<64xi32>, tensor<64xi64>)
 // CHECK: scf.for {{.*}} -> (tensor<64xi32>, tensor<64xi64>)
@@ -172,7 +172,7 @@ func.func @carried_twice(%p: !tile.ptr<f32>, %n: i32, %c: i1, %v: tensor<64xf32>
   return %r : tensor<64xi32>
 }
 
-// Carried through an inner loop and wanted by addresses alone: one wide value in each loop.
+// Carried through an inner loop and used only by addresses: one wide value in each loop.
 // CHECK-LABEL: func @nested
 // CHECK: scf.for {{.*}} -> (i64)
 // CHECK: scf.for {{.*}} -> (i64)

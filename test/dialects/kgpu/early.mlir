@@ -1,4 +1,4 @@
-// What schedules write is legal before layouts are assigned: tiles have none, memory does.
+// What schedules emit is legal before layouts are assigned: tiles have none yet, memory does.
 // RUN: kiln-opt %s | kiln-opt | FileCheck %s
 
 !half = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128 ctas 2 split 0>>

@@ -1,4 +1,4 @@
-// What channels, copies and roles refuse: one test per constraint, named after it.
+// What channels, copies and roles reject: one test per constraint, named after it.
 // RUN: kiln-opt %s -split-input-file -verify-diagnostics
 
 // expected-error @below {{expected 1 to 16384 slots (because each has barriers in shared memory), got 0}}
@@ -194,7 +194,7 @@ func.func @copy_in_c3(%b: !tile.ptr<f16>, %e: i64, %p: !kgpu.cursor<2>, %i: i32)
 
 // -----
 
-// Of dimensions that the memory has not the box has one element.
+// For dimensions that the memory lacks, the box has one element.
 !m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 func.func @copy_in_c3_in_front(%b: !tile.ptr<f16>, %e: i64, %p: !kgpu.cursor<2>, %i: i32) {
   %one = arith.constant 1 : i64
@@ -209,7 +209,7 @@ func.func @copy_in_c3_in_front(%b: !tile.ptr<f16>, %e: i64, %p: !kgpu.cursor<2>,
 
 // -----
 
-// A box is written with its last dimension the fastest: memory that has another is not what it fills.
+// A box is written with its last dimension fastest: memory in another order cannot be its target.
 !m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] order [0, 1] element 2 bytes 128>>
 func.func @copy_in_c3_transposed(%b: !tile.ptr<f16>, %e: i64, %p: !kgpu.cursor<2>, %i: i32) {
   %one = arith.constant 1 : i64
@@ -224,7 +224,7 @@ func.func @copy_in_c3_transposed(%b: !tile.ptr<f16>, %e: i64, %p: !kgpu.cursor<2
 
 // -----
 
-// Every cta has the whole, so each of two sends half of it to both.
+// Every CTA has the whole block, so each of two sends half of it to both.
 !m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128 ctas 2>>
 func.func @copy_in_c3_multicast(%b: !tile.ptr<f16>, %e: i64, %p: !kgpu.cursor<2>, %i: i32) {
   %one = arith.constant 1 : i64
@@ -378,7 +378,7 @@ func.func @copy_in_c3_in_front(%b: !tile.ptr<f16>, %e: i64, %p: !kgpu.cursor<2>,
 
 // -----
 
-// The memory has a dimension that the array has not.
+// The memory has a dimension that the array lacks.
 !m = !kgpu.mem<1x64xf16, #layout.map<row_major [1, 64]>>
 func.func @copy_in_c3_rank(%b: !tile.ptr<f16>, %e: i64, %p: !kgpu.cursor<2>, %i: i32) {
   %one = arith.constant 1 : i64

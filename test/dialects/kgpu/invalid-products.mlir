@@ -1,4 +1,4 @@
-// What products refuse: one test per constraint, named after it.
+// What products reject: one test per constraint, named after it.
 // RUN: kiln-opt %s -split-input-file -verify-diagnostics
 
 !a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
@@ -31,7 +31,7 @@ func.func @warpgroup_mma_c3(%a: !a, %b: !b, %c: tensor<32x64xf32>) {
 
 // -----
 
-// N of 320 is neither of one instruction nor of several of 256.
+// N of 320 is neither one instruction's nor a multiple of 256.
 !a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 !b = !kgpu.mem<64x320xf16, #layout.map<swizzled [64, 320] element 2 bytes 128>>
 func.func @warpgroup_mma_c3_columns(%a: !a, %b: !b, %c: tensor<64x320xf32>) {
@@ -51,7 +51,7 @@ func.func @warpgroup_mma_c3_registers(%a: tensor<32x64xf16>, %b: !b, %c: tensor<
 
 // -----
 
-// 40 is no multiple of 16.
+// 40 is not a multiple of 16.
 !a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 func.func @warpgroup_mma_c6(%a: !a, %b: !a, %c: tensor<64x64xf32>) {
   // expected-error @below {{expected a beginning and an end within K of 64 in 16s (because an instruction multiplies so many), got [0, 40]}}
@@ -88,7 +88,7 @@ func.func @warpgroup_mma_c6_number(%a: !a, %b: !a, %c: tensor<64x64xf32>) {
 
 // -----
 
-// Each of two groups has 32 columns, and panels have 64.
+// Each of two groups has 32 columns, but panels have 64.
 !a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 #halves = #layout.map<wgmma_acc [64, 64] groups 2>
 func.func @warpgroup_mma_c7(%a: !a, %b: !a, %c: tensor<64x64xf32, #halves>) {
@@ -119,7 +119,7 @@ func.func @warpgroup_mma_c4_left(%a: !a, %b: !b, %c: !acc) {
 
 // -----
 
-// Each cta has rows of the left operand: not the whole accumulator.
+// Each CTA has rows of the left operand, so not the whole accumulator.
 !a = !kgpu.mem<128x64xf16, #layout.map<swizzled [128, 64] element 2 bytes 128 ctas 2 split 0>>
 !b = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128 ctas 2>>
 !acc = tensor<128x64xf32, #layout.map<wgmma_acc [128, 64] groups 2 ctas 2>>
@@ -152,7 +152,7 @@ func.func @warpgroup_mma_c5_major(%a: !a, %b: !b, %c: tensor<64x128xi32>) {
 
 // -----
 
-// Half of K in each cta, of both: each has a sum of its own, and there is room for one.
+// Half of K in each CTA, for both operands: each CTA has its own sum, but there is room for one.
 !a = !kgpu.mem<64x128xf16, #layout.map<swizzled [64, 128] element 2 bytes 128 ctas 2 split 1>>
 !b = !kgpu.mem<128x64xf16, #layout.map<swizzled [128, 64] element 2 bytes 128 ctas 2 split 0>>
 func.func @warpgroup_mma_c1_sums(%a: !a, %b: !b, %c: tensor<64x64xf32>) {
@@ -163,7 +163,7 @@ func.func @warpgroup_mma_c1_sums(%a: !a, %b: !b, %c: tensor<64x64xf32>) {
 
 // -----
 
-// Half of K in each cta, of one factor.
+// Half of K in each CTA, for one operand only.
 !a = !kgpu.mem<64x128xf16, #layout.map<swizzled [64, 128] element 2 bytes 128 ctas 2 split 1>>
 !b = !kgpu.mem<128x64xf16, #layout.map<swizzled [128, 64] element 2 bytes 128 ctas 2>>
 func.func @warpgroup_mma_c5_depth(%a: !a, %b: !b, %c: tensor<64x64xf32>) {
@@ -216,7 +216,7 @@ func.func @warp_mma_c3(%a: tensor<64x8xf16>, %b: tensor<8x64xf16>, %c: tensor<64
 
 // -----
 
-// The left operand of four warps above each other, the accumulator of two beside two.
+// The left operand is laid out for four warps along M, the accumulator for two by two.
 !a = tensor<64x32xf16, #layout.map<mma_a [64, 32] bits 16 warps 4x1>>
 !b = tensor<32x64xf16, #layout.map<mma_b [32, 64] bits 16 warps 2x2>>
 !c = tensor<64x64xf32, #layout.map<mma_acc [64, 64] warps 2x2>>

@@ -1,4 +1,4 @@
-// What the kgpu dialect refuses: one test per constraint, named after it.
+// What the kgpu dialect rejects: one test per constraint, named after it.
 // RUN: kiln-opt %s -split-input-file -verify-diagnostics
 
 func.func @kgpu_c1(%x: tensor<128xf32>) {
@@ -127,7 +127,7 @@ func.func @local_store_c2(%x: tensor<256xf32, #layout.map<blocked [256] vector 1
 
 // -----
 
-// Which cta has an element is a matter of lanes: some threads have nothing for the second.
+// The lane decides which CTA has an element: some threads have nothing for the second.
 #rows = #layout.map<wgmma_acc [128, 8] groups 1 ctas 2 split 0>
 #lanes = #layout.map<digits [128, 8] cta (0, 4) offset (0, 1) (0, 2) (1, 0) (2, 0) (4, 0) (8, 0) (16, 0) (32, 0) (64, 0)>
 func.func @local_store_c2_dealt(%x: tensor<128x8xf32, #rows>) {
@@ -139,7 +139,7 @@ func.func @local_store_c2_dealt(%x: tensor<128x8xf32, #rows>) {
 
 // -----
 
-// Without an mbarrier nobody would know when all has come.
+// Without an mbarrier, no CTA would know when everything has arrived.
 #rows = #layout.map<wgmma_acc [128, 16] groups 1 ctas 2 split 0>
 #columns = #layout.map<digits [128, 16] cta (0, 8) offset (0, 1) (0, 2) (0, 4) (1, 0) (2, 0) (4, 0) (8, 0) (16, 0) (32, 0) (64, 0)>
 func.func @local_store_c2_counted(%x: tensor<128x16xf32, #rows>) {
@@ -372,7 +372,7 @@ func.func @view_c4() {
 
 // -----
 
-// Rows are split, columns are not.
+// Rows are split over CTAs, columns are not.
 #columns = #layout.map<digits [16, 16] cta (0, 8) offset (0, 1) (0, 2) (0, 4) (1, 0) (2, 0) (4, 0) (8, 0)>
 #rows = #layout.map<digits [8, 16] cta (4, 0) offset (0, 1) (0, 2) (0, 4) (0, 8) (1, 0) (2, 0)>
 func.func @view_c4_pieces() {
@@ -625,7 +625,7 @@ func.func @alloc_c3() {
 
 // -----
 
-// Ctas have every second element.
+// CTAs alternate by element.
 func.func @alloc_c3_pieces() {
   // expected-error @below {{expected memory with an mbarrier to have elements of 4 or 8 bytes that are all in each cta, or a piece}}
   %m = kgpu.alloc {mbarrier} : !kgpu.mem<8xf32, #layout.map<digits [8] cta (1) offset (2) (4)>>

@@ -1,4 +1,4 @@
-// What a layout may not be, alone and as a tensor's encoding.
+// What a layout may not be, on its own and as a tensor's encoding.
 // RUN: kiln-opt %s -split-input-file -verify-diagnostics
 
 // expected-error @below {{expected every element to have a place, got places for 1 of 2}}

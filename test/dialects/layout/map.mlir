@@ -1,4 +1,5 @@
-// The layout attribute as text: constructor forms are kept or found, what has none is digits, aliases name the kind.
+// The layout attribute as text: constructor forms are kept or recognised, other layouts are printed as digits, aliases
+// name the kind.
 // RUN: kiln-opt %s | FileCheck %s
 // RUN: kiln-opt %s | kiln-opt | FileCheck %s
 // RUN: kiln-opt %s --mlir-print-op-generic | kiln-opt | FileCheck %s
@@ -15,7 +16,7 @@
 // CHECK: @rows(tensor<4096xf32, #[[ROWS]]>)
 func.func private @rows(tensor<4096xf32, #layout.map<blocked [4096] vector 4 warps 4>>)
 
-// Defaults are not written, a form is found behind digits, and lanes or warps that repeat are said.
+// Defaults are not printed, a form is recognised from digits, and lanes or warps that repeat are printed.
 // CHECK: @found(tensor<64x32xf16, #[[COLUMNS]]>, tensor<8xi1, #[[ONES]]>)
 func.func private @found(
   tensor<64x32xf16, #layout.map<digits [64, 32] reg (1, 0) (2, 0) (4, 0)

@@ -1,4 +1,4 @@
-// Tile ops, arith, math and scf on tensors with a layout: verifiers compare shapes and elements, types keep layouts.
+// Tile ops, arith, math and scf on tensors with a layout: verifiers compare shapes and elements; types keep layouts.
 // RUN: kiln-opt %s --cse | kiln-opt | FileCheck %s
 
 #rows = #layout.map<blocked [16, 256] vector 4 warps 4>
@@ -27,7 +27,7 @@ func.func @compute(%p: tensor<16x256x!tile.ptr<f32>, #rows>, %n: i32) -> tensor<
   return %loop : tensor<16x256xf32, #rows>
 }
 
-// Every shape of result may come with a layout of its own.
+// Every result shape may have its own layout.
 // CHECK-LABEL: func.func @shapes
 func.func @shapes(%x: tensor<16x256xf32, #rows>, %p: !tile.ptr<f32>) -> tensor<16xf32, #sums> {
   // CHECK: tile.make_range 0 to 256 : tensor<256xi32, #[[ROW:blocked[0-9]*]]>

@@ -1,4 +1,4 @@
-// Reductions and scans of one element are that element; others stay.
+// Reductions and scans of one element fold to that element; others stay.
 // RUN: kiln-opt %s -canonicalize | FileCheck %s
 
 // CHECK-LABEL: @reduce_one(

@@ -1,4 +1,4 @@
-// Accesses with a constant mask lose the mask, or go; conditions that hold are not checked.
+// Accesses with a constant mask lose the mask, or are removed; conditions known to hold are not checked.
 // RUN: kiln-opt %s -canonicalize | FileCheck %s
 
 // CHECK-LABEL: @load_all(

@@ -1,4 +1,4 @@
-// Pointers and hints: steps of nothing vanish, uniform steps are taken on the scalar, casts collapse.
+// Pointers and hints: zero steps vanish, uniform steps move to the scalar, casts collapse.
 // RUN: kiln-opt %s -canonicalize | FileCheck %s
 
 // CHECK-LABEL: @addptr_zero(
@@ -58,7 +58,7 @@ func.func @addptr_constants(%p: tensor<8x!tile.ptr<f32>>) -> tensor<8x!tile.ptr<
   return %r : tensor<8x!tile.ptr<f32>>
 }
 
-// 2147483647 + 1 would step backwards, and each step alone does not.
+// 2147483647 + 1 would step backwards; each step on its own does not.
 // CHECK-LABEL: @addptr_constants_wrap(
 // CHECK-COUNT-2: tile.addptr
 func.func @addptr_constants_wrap(%p: !tile.ptr<f32>) -> !tile.ptr<f32> {
@@ -108,7 +108,7 @@ func.func @address_round_trip(%p: !tile.ptr<f32>, %a: i64) -> (!tile.ptr<f32>, i
   return %q, %c : !tile.ptr<f32>, i64
 }
 
-// Another pointee: the addresses agree, the types do not.
+// Another pointee type: the addresses agree, the types do not.
 // CHECK-LABEL: @address_other_pointee(
 // CHECK: tile.int_to_ptr
 func.func @address_other_pointee(%p: !tile.ptr<f32>) -> !tile.ptr<i8> {

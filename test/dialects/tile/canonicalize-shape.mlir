@@ -1,4 +1,4 @@
-// Shapes: constants and splats move through, chains collapse, what changes nothing goes.
+// Shapes: constants and splats move through, chains collapse, no-ops are removed.
 // RUN: kiln-opt %s -canonicalize | FileCheck %s
 
 // CHECK-LABEL: @splat_constant(
@@ -75,7 +75,7 @@ func.func @shape_of_splat(%x: f32) -> tensor<32x8xf32> {
   return %f : tensor<32x8xf32>
 }
 
-// Pointers are no constants, yet their splats move.
+// Pointers are not constants, yet their splats move.
 // CHECK-LABEL: @shape_of_pointer_splat(
 // CHECK-NEXT: tile.splat %{{.*}} : !tile.ptr<f32> -> tensor<8x4x!tile.ptr<f32>>
 // CHECK-NEXT: return

@@ -1,4 +1,4 @@
-// What the dialect refuses of the ops that compute across elements.
+// What the dialect rejects of ops that compute across elements.
 // RUN: kiln-opt %s -split-input-file -verify-diagnostics
 
 func.func @dot_c1(%a: tensor<8x8x8xf32>, %b: tensor<8x8xf32>) {

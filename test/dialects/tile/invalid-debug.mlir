@@ -1,4 +1,4 @@
-// What the dialect refuses of assembly, library calls, print, assert and assume.
+// What the dialect rejects of assembly, library calls, print, assert and assume.
 // RUN: kiln-opt %s -split-input-file -verify-diagnostics
 
 func.func @inline_asm_c1(%a: tensor<8xi32>, %b: i32) {

@@ -1,4 +1,4 @@
-// What the dialect refuses of the ops that touch memory.
+// What the dialect rejects of ops that access memory.
 // RUN: kiln-opt %s -split-input-file -verify-diagnostics
 
 func.func @load_c1(%p: tensor<64x!tile.ptr<f32>>) {

@@ -1,4 +1,4 @@
-// What the dialect refuses of the ops about programs, pointers and hints.
+// What the dialect rejects of ops about programs, pointers and hints.
 // RUN: kiln-opt %s -split-input-file -verify-diagnostics
 
 func.func @program_id_c1() {

@@ -1,4 +1,4 @@
-// What the dialect refuses of the ops that make and reshape tiles.
+// What the dialect rejects of ops that create and reshape tiles.
 // RUN: kiln-opt %s -split-input-file -verify-diagnostics
 
 func.func @make_range_c1() {

@@ -1,4 +1,4 @@
-// What the dialect refuses about types, tiles and the attributes of functions and loops.
+// What the dialect rejects of types, tiles and the attributes of functions and loops.
 // RUN: kiln-opt %s -split-input-file -verify-diagnostics
 
 // expected-error @below {{expected pointee to be a number or a pointer (because pointers step in elements of memory), got 'i7'}}

@@ -1,4 +1,4 @@
-// Every op in every form, through both syntaxes: what is printed is parsed back to the same module.
+// Every op in every form, in both syntaxes: what is printed parses back to the same module.
 // RUN: kiln-opt %s -o %t.mlir
 // RUN: kiln-opt %t.mlir | diff %t.mlir -
 // RUN: kiln-opt -mlir-print-op-generic %s | kiln-opt | diff %t.mlir -

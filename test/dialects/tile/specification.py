@@ -1,7 +1,7 @@
-"""Holds a dialect's .td files to their promises: every definition is documented and every label tested.
+"""Checks the promises of a dialect's .td files: every definition is documented and every label tested.
 
-`examples` prints the ```mlir blocks, for kiln-opt. `labels` fails unless constraints and negative tests match one
-to one. `documented` fails for an op without description, constraint, example or argument texts.
+`examples` prints the ```mlir blocks, for kiln-opt. `labels` fails unless constraints and negative tests match one to
+one. `documented` fails for an op without a description, constraint, example or argument texts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DEFINITION = re.compile(
 )
 # A text may be followed by the effects on its operand: `"text", [MemRead<...>]>:$name`.
 TEXT = re.compile(r'"(?:,\s*\[[^:]*\])?>:\$')
-# Ops that constrain nothing beyond their types.
+# Ops with no constraints beyond their types.
 UNCONSTRAINED = {
     "AdvanceOp",
     "BarrierOp",

@@ -1,7 +1,7 @@
 """Checks every claim of the alignment and range analyses on random tile programs (programs.py).
 
-kiln-opt writes its claims onto the ops; then each program is evaluated for several argument vectors, extremes included,
-and each value is held against its claim, in every iteration of every loop.
+kiln-opt writes its claims onto the ops. Each program is then evaluated for several argument vectors, extremes included,
+and each value is compared with its claim, in every iteration of every loop.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Ops of random tile programs and their values in wrapping integers.
 
-Each op is a `Step` that renders itself as IR and computes its value in numpy; a step remembers every value it had, in
+Each op is a `Step` that renders itself as IR and computes its value in numpy; a step records every value it had, in
 every iteration. Undefined results (division by zero, a shift past the width) have no value, nor does anything that
 depends on them.
 """
@@ -34,7 +34,7 @@ class Type(NamedTuple):
 
 
 def wrap(values: Any, bits: int) -> np.ndarray:
-    """The low bits of int64 values as signed numbers."""
+    """The low bits of int64 values, as signed numbers."""
     values = np.asarray(values, dtype=np.int64)
     if bits == 64:
         return values
@@ -135,7 +135,7 @@ class Step:
 
 
 class Region:
-    """An op with bodies: `results` are pseudo steps for what it yields."""
+    """An op with regions: `results` are pseudo steps for the yielded values."""
 
     def __init__(
         self,

@@ -37,7 +37,7 @@ class Program:
 
     def pick(self, type_: Type) -> str:
         names = self.known(type_)
-        # Recent values make deeper expressions.
+        # Recent values are preferred, which makes expressions deeper.
         return names[-1 - min(int(self.random.expovariate(0.4)), len(names) - 1)]
 
     def step(self, text: str, type_: Type, run: Callable[[Env], np.ndarray], uses: list[str]) -> str:
@@ -295,7 +295,7 @@ class Program:
         self.step(f"tile.addptr {p}, {o} : {type_}, {offset_type}", type_, lambda env: env[p] + env[o] * size, [p, o])
 
     def hint(self) -> None:
-        """A true promise, about a value that does not depend on arguments."""
+        """A hint that is true, about a value that does not depend on arguments."""
         candidates = [
             (t, n)
             for t in self.types()
@@ -426,7 +426,7 @@ class Program:
             self.publish(result.name, result.type)
 
     def while_loop(self, depth: int) -> None:
-        """At most five rounds: a counter decides, the carried values pass through both regions."""
+        """At most five iterations: a counter decides; the carried values pass through both regions."""
         i32 = Type("i32", None)
         carried = [(self.constant(i32, 0), i32), *self.carried()]
         limit, one = self.constant(i32, self.random.randint(0, 5)), self.constant(i32, 1)
@@ -563,7 +563,7 @@ class Program:
         self.statements(self.random.randint(10, 40), 0)
 
     def promises(self) -> None:
-        """tile.assume of what the arguments will satisfy."""
+        """tile.assume ops for conditions that the arguments satisfy."""
         for name, type_, low, high, divisor in self.arguments:
             if type_.element[0] == "p":
                 continue

@@ -1,4 +1,4 @@
-"""Kernels that read a float of 16 bits as the other kind and compare it with zero."""
+"""Kernels that reinterpret a 16-bit float as the other 16-bit type and compare it with zero."""
 
 import kiln
 import kiln.language as kl

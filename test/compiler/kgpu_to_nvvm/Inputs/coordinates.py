@@ -25,7 +25,8 @@ module attributes {{kgpu.num_warps = {warps} : i32}} {{
 
 
 def random_layout(rng: random.Random) -> tuple[int, int, list[Digits]]:
-    """Side, bits of its power of two, digits of reg, lane and warp: any invertible matrix, dealt out."""
+    """Side, log2 of its power-of-two part, digits of reg, lane and warp: any invertible matrix, distributed at
+    random."""
     odd, bits = rng.choice([1, 1, 3, 5, 7, 31]), rng.randint(1, 9)
     columns = [1 << i for i in range(bits)]
     for _ in range(3 * bits):
@@ -54,7 +55,7 @@ def spell(side: int, coords: list[Digits]) -> str:
 
 
 def place(digits: Digits, value: int) -> tuple[int, int]:
-    """The XORed and the added part at `value` of a coordinate."""
+    """The XORed and the added part of a coordinate at `value`."""
     low = high = 0
     for radix, basis in digits:
         value, digit = divmod(value, radix)
@@ -73,7 +74,7 @@ OPS = {
 
 
 def parse(code: str) -> list[tuple[str, str, list[str]]]:
-    """Ops in order: name, result, operands."""
+    """The ops in order: name, result, operands."""
     ops = []
     for line in map(str.strip, code.splitlines()):
         if found := re.match(r"(%\S+) = arith\.constant (-?\d+) :", line):
@@ -93,7 +94,7 @@ def parse(code: str) -> list[tuple[str, str, list[str]]]:
 
 
 def run(ops: list[tuple[str, str, list[str]]], thread: int) -> tuple[list[int], list[tuple[int, int]]]:
-    """What one thread shows and writes (index, value)."""
+    """The values that one thread prints and writes, as (index, value)."""
     env: dict[str, int] = {}
     shown, written = [], []
     for kind, result, operands in ops:
@@ -108,7 +109,7 @@ def run(ops: list[tuple[str, str, list[str]]], thread: int) -> tuple[list[int], 
         elif kind.startswith("write"):
             values = operands[1:]
             if kind == "write" or env[values.pop()]:
-                start = env.get(operands[0], 0)  # the argument itself, where nothing is added
+                start = env.get(operands[0], 0)  # the argument itself, if nothing is added
                 written += [(start + i, env[value]) for i, value in enumerate(values)]
         else:
             env[result] = OPS[kind](env[operands[0]], env[operands[1]])

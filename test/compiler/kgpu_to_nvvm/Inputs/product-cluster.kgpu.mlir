@@ -1,5 +1,5 @@
-// The same in a cluster of two, which takes 256x256: each block brings its own rows of the left operand and half of the
-// right one, which goes to both.
+// The same in a cluster of two with tiles of 256x256: each block loads its own rows of the left operand, and half of
+// the right one for both.
 #swizzled = #layout.map<digits [256, 64] cta (128, 0) offset (0, 1) (0, 2) (0, 4) (0, 8) (0, 16) (0, 32) (1, 8) (2, 16) (4, 32) (8, 0) (16, 0) (32, 0) (64, 0)>
 #swizzled1 = #layout.map<digits [256, 64] cta (0, 0) offset (0, 1) (0, 2) (0, 4) (0, 8) (0, 16) (0, 32) (1, 8) (2, 16) (4, 32) (8, 0) (16, 0) (32, 0) (64, 0) (128, 0)>
 #swizzled2 = #layout.map<digits [64, 256] cta (0, 0) offset (1, 0) (2, 0) (4, 0) (8, 0) (16, 0) (32, 0) (8, 1) (16, 2) (32, 4) (0, 8) (0, 16) (0, 32) (0, 64) (0, 128)>

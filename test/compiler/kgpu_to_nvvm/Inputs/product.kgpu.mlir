@@ -1,5 +1,5 @@
-// A product through a ring of three slots: one warp copies, two groups of four warps multiply 64 rows each with one
-// product in flight, and copy the result out. A block takes every so many tiles of 128x256.
+// A product through a ring of three slots: one warp copies; two groups of four warps multiply 64 rows each with one
+// product in flight, and copy the result out. Blocks loop over tiles of 128x256 with a stride.
 #swizzled = #layout.map<swizzled [128, 64] element 2 bytes 128>
 #swizzled1 = #layout.map<swizzled [256, 64] element 2 bytes 128>
 #swizzled2 = #layout.map<swizzled [64, 256] order [0, 1] element 2 bytes 128>

@@ -1,7 +1,7 @@
-// Each load that stays one through pointers says why: the first condition that does not hold.
+// Each load that stays a pointer load gives the reason: the first condition that does not hold.
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-widen-offsets,kiln-describe-pointers{all=true}))' --verify-diagnostics -o /dev/null
 
-// The pointer comes from memory.
+// The pointer is loaded from memory.
 func.func @base_not_an_argument(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name = "a"}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i64, tile.name = "c"},
     %m: i32, %k: i32, %s: i32 {tile.divisibility = 8 : i64}, %table: !tile.ptr<!tile.ptr<f16>>) attributes {tile.kernel} {
   %c0 = arith.constant 0 : i32
@@ -223,7 +223,7 @@ func.func @stride_computed(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, til
   return
 }
 
-// Every second row comes twice.
+// Every second row is repeated.
 func.func @odd_steps(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name = "a"}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i64, tile.name = "c"},
     %m: i32, %k: i32, %s: i32 {tile.divisibility = 8 : i64}) attributes {tile.kernel} {
   %c0 = arith.constant 0 : i32
@@ -269,7 +269,7 @@ func.func @odd_steps(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name
   return
 }
 
-// All rows are one.
+// All rows are the same.
 func.func @one_row(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name = "a"}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i64, tile.name = "c"},
     %m: i32, %k: i32, %s: i32 {tile.divisibility = 8 : i64}) attributes {tile.kernel} {
   %c0 = arith.constant 0 : i32
@@ -314,7 +314,7 @@ func.func @one_row(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name =
   return
 }
 
-// A mask that is loaded.
+// The mask is loaded.
 func.func @mask_of_data(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name = "a"}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i64, tile.name = "c"},
     %m: i32, %k: i32, %s: i32 {tile.divisibility = 8 : i64}, %table: !tile.ptr<i1>) attributes {tile.kernel} {
   %c0 = arith.constant 0 : i32
@@ -446,7 +446,7 @@ func.func @mask_between(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.n
   return
 }
 
-// Other rows are asked about than are loaded.
+// The mask tests other rows than those loaded.
 func.func @mask_of_other_rows(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name = "a"}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i64, tile.name = "c"},
     %m: i32, %k: i32, %s: i32 {tile.divisibility = 8 : i64}) attributes {tile.kernel} {
   %c0 = arith.constant 0 : i32
@@ -670,7 +670,7 @@ func.func @position_negative(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, t
   return
 }
 
-// The mask is compared in 32 bits, the address is not.
+// The mask is compared in 32 bits; the address is 64-bit.
 func.func @position_may_wrap(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name = "a"}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i64, tile.name = "c"},
     %m: i32, %k: i32, %s: i32 {tile.divisibility = 8 : i64}) attributes {tile.kernel} {
   %c0 = arith.constant 0 : i32
@@ -717,7 +717,7 @@ func.func @position_may_wrap(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, t
   return
 }
 
-// Exact, in 64 bits, but no coordinate.
+// Exact, in 64 bits, but not a coordinate.
 func.func @position_too_far(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name = "a"}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i64, tile.name = "c"},
     %m: i32, %k: i32, %s: i32 {tile.divisibility = 8 : i64}) attributes {tile.kernel} {
   %c0 = arith.constant 0 : i32
@@ -800,7 +800,7 @@ func.func @moved_by_odd_bytes(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, 
   return
 }
 
-// Rows are folded back, and columns alone are masked off.
+// Rows wrap around, and only columns are masked.
 func.func @rows_are_stored(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name = "a"}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i64, tile.name = "c"},
     %m: i32, %k: i32, %s: i32 {tile.divisibility = 8 : i64}) attributes {tile.kernel} {
   %c0 = arith.constant 0 : i32
@@ -859,7 +859,7 @@ func.func @rows_are_stored(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, til
   return
 }
 
-// Masked off behind another bound.
+// Masked with another bound.
 func.func @rows_are_stored_elsewhere(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name = "a"}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i64, tile.name = "c"},
     %m: i32, %k: i32, %s: i32 {tile.divisibility = 8 : i64}) attributes {tile.kernel} {
   %c0 = arith.constant 0 : i32
@@ -959,7 +959,7 @@ func.func @rows_are_printed(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, ti
   return
 }
 
-// Where a row is folded back to is asked about.
+// The mask tests the row after wrapping.
 func.func @mask_of_folded_rows(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name = "a"}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i64, tile.name = "c"},
     %m: i32, %k: i32, %s: i32 {tile.divisibility = 8 : i64}) attributes {tile.kernel} {
   %c0 = arith.constant 0 : i32
@@ -1050,7 +1050,7 @@ func.func @fold_begins_before(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, 
   return
 }
 
-// The rows of a result are folded back: some are written twice.
+// The rows of a result wrap around: some are written twice.
 func.func @stored_where_folded(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name = "a"}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i64, tile.name = "c"},
     %m: i32, %k: i32, %s: i32 {tile.divisibility = 8 : i64}) attributes {tile.kernel} {
   %c0 = arith.constant 0 : i32

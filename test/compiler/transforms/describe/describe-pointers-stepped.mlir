@@ -1,7 +1,7 @@
-// Pointers and indices that a loop steps along: the box is where the iteration says, and nothing of them is carried.
+// Pointers and indices that a loop advances: the box follows from the iteration, and none of them is carried.
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-widen-offsets,kiln-describe-pointers{all=true},cse))' --verify-diagnostics | FileCheck %s
 
-// The mask counts what is left of K, the pointers go on by 32 columns.
+// The mask counts what is left of K; pointers advance by 32 columns.
 // CHECK-LABEL: func @stepped_pointers
 // CHECK: scf.for %[[T:[^ ]*]] = %{{.*}} iter_args(%{{[^,)]*}}) -> (tensor<64x64xf32>)
 // CHECK: %[[AT:.*]] = arith.muli %[[T]], %{{.*}} : i32
@@ -49,7 +49,7 @@ func.func @stepped_pointers(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, ti
   return
 }
 
-// An index is carried, from a column of the program's own, and the loop counts columns.
+// An index is carried, starting from a column that depends on the program, and the loop counts columns.
 // CHECK-LABEL: func @stepped_indices
 // CHECK: %[[FROM:.*]] = arith.muli %{{.*}}, %{{.*}} : i32
 // CHECK: scf.for %[[T:[^ ]*]] = %[[FROM]] to {{.*}} iter_args(%{{[^,)]*}}) -> (tensor<64x64xf32>)
@@ -95,7 +95,7 @@ func.func @stepped_indices(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, til
   return
 }
 
-// Each iteration goes farther than the one before.
+// Each iteration advances further than the one before.
 // CHECK-LABEL: func @uneven_steps
 // CHECK-NOT: desc_load
 func.func @uneven_steps(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name = "a"}, %s: i32 {tile.divisibility = 8 : i64})

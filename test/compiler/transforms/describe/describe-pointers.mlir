@@ -1,7 +1,7 @@
-// Loads and stores of matrices through pointers that walk a box become those of a descriptor.
+// Loads and stores of matrices through pointers that walk a box become descriptor accesses.
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-widen-offsets,kiln-describe-pointers{all=true},cse))' 2>/dev/null | FileCheck %s
 
-// Bounds are where the masks say; nothing of pointers and masks is left.
+// Bounds come from the masks; no pointers or masks are left.
 // CHECK-LABEL: func @masked
 // CHECK-SAME: (%[[A:[^:]*]]: {{[^)]*}}, %[[M:[^:]*]]: i32, %[[K:[^:]*]]: i32, %[[S:[^:]*]]: i32
 // CHECK-DAG: %[[ONE:.*]] = arith.constant 1 : i64
@@ -78,7 +78,7 @@ func.func @masked(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name = 
   return
 }
 
-// As large as boxes may reach, 2^19 programs and K up to 2^30: what is read is what the pointers read.
+// As large as boxes may reach, 2^19 programs and K up to 2^30: reads are the same as through the pointers.
 // CHECK-LABEL: func @unmasked
 // CHECK-DAG: %[[ROWS:.*]] = arith.constant 33554432 : i64
 // CHECK-DAG: %[[COLUMNS:.*]] = arith.constant 1073741824 : i64
@@ -133,7 +133,7 @@ func.func @unmasked(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name 
   return
 }
 
-// Rows are folded back into the array, and masked off where they are stored.
+// Rows wrap around in the loads, and are masked in the store.
 // CHECK-LABEL: func @remainders
 // CHECK-SAME: %[[M:[^:]*]]: i32, %[[K:[^:]*]]: i32
 // CHECK-DAG: %[[WM:.*]] = arith.extsi %[[M]] : i32 to i64
@@ -196,7 +196,7 @@ func.func @remainders(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.nam
   return
 }
 
-// The same with another way to write it.
+// The same, written differently.
 // CHECK-LABEL: func @chosen
 // CHECK-SAME: %[[M:[^:]*]]: i32, %[[K:[^:]*]]: i32
 // CHECK-DAG: %[[WM:.*]] = arith.extsi %[[M]] : i32 to i64
@@ -261,7 +261,7 @@ func.func @chosen(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name = 
   return
 }
 
-// Rows are contiguous: the box lies across.
+// Rows are contiguous: the box is transposed.
 // CHECK-LABEL: func @across
 // CHECK-SAME: %[[M:[^:]*]]: i32, %[[K:[^:]*]]: i32, %[[S:[^:]*]]: i32
 // CHECK-DAG: %[[WK:.*]] = arith.extsi %[[K]] : i32 to i64
@@ -332,7 +332,7 @@ func.func @across(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name = 
   return
 }
 
-// A matrix of a batch: a dimension of its own.
+// A matrix of a batch: an extra dimension.
 // CHECK-LABEL: func @batched
 // CHECK-SAME: %[[S:[^:]*]]: i32 {{[^,]*}}, %[[SB:[^:]*]]: i32
 // CHECK-DAG: %[[WSB:.*]] = arith.extsi %[[SB]] : i32 to i64

@@ -1,8 +1,8 @@
-// Divisors that the launch can be asked about are positive; what it is asked stands at the kernel.
+// Divisors that the launch can check are positive; the requirements are attached to the kernel.
 // RUN: kiln-opt %s --split-input-file --pass-pipeline='builtin.module(func.func(kiln-require-divisors))' | FileCheck %s
 
-// The height of a group falls from program to program: the last one says it for all. What loads are made of it then has a
-// sign.
+// The height of a group falls from program to program: the last one decides for all. Loads that use it then have a
+// known sign.
 module attributes {kgpu.describe_pointers} {
   // CHECK-LABEL: func @grouped
   // CHECK-SAME: kgpu.positive = ["$0 last0 $1 128 / 8 * / 8 * - 8 min"]
@@ -26,7 +26,7 @@ module attributes {kgpu.describe_pointers} {
     return
   }
 
-  // Whose number rises is asked of the first program; one that is known is not asked.
+  // If the divisor rises, the first program is checked; a divisor that is known needs no check.
   // CHECK-LABEL: func @rising
   // CHECK-SAME: kgpu.positive = ["0 $0 -"]
   func.func @rising(%m: i32, %out: !tile.ptr<i32>) attributes {tile.kernel} {
@@ -38,7 +38,7 @@ module attributes {kgpu.describe_pointers} {
     return
   }
 
-  // Neither rising nor falling, read from memory, or folded in bits: nobody can be asked.
+  // Neither rising nor falling, read from memory, or masked by bits: cannot be checked.
   // CHECK-LABEL: func @unknown
   // CHECK-NOT: tile.assume
   func.func @unknown(%m: i32, %k: i8, %out: !tile.ptr<i32>) attributes {tile.kernel} {
@@ -61,7 +61,7 @@ module attributes {kgpu.describe_pointers} {
     return
   }
 
-  // The tile of a loop over tiles: the last one is one less than their count, which is no more than a grid may have.
+  // The tile number in a loop over tiles: the last is their count minus one, and the count is at most the largest grid.
   // CHECK-LABEL: func @tiles
   // CHECK-SAME: kgpu.positive = ["524289 $0 $1 * -", "$0 $1 * 1 +", "$0 $0 $1 * 1 - $1 / -"]
   // CHECK: %[[COUNT:.*]] = arith.muli %arg0, %arg1

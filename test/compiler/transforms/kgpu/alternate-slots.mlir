@@ -30,7 +30,7 @@ func.func @loop(%x: tensor<4096xf32, #row>, %n: i32) -> f32 {
 
 // -----
 
-// Two exchanges: the barrier of each stands between the accesses of the other.
+// Two exchanges: each one's barrier comes between the accesses of the other.
 // CHECK-LABEL: @two_exchanges
 // CHECK: scf.for {{.*}} -> (f32) : i32
 // CHECK-NOT: slots = 2

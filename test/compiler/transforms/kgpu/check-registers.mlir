@@ -1,5 +1,5 @@
-// A tile of more elements a thread than the bound is refused at its largest op, and says what to change; so is a sort of
-// too many steps. At the bound, and where registers only repeat an element, nothing is said.
+// A tile with more elements per thread than the limit is rejected at its largest op, with advice on what to change; so
+// is a sort of too many steps. At the limit, and where registers only repeat an element, there is no error.
 // RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-check-registers -verify-diagnostics
 
 #bound = #layout.map<blocked [131072] vector 4 warps 4>
@@ -13,7 +13,7 @@ func.func @too_many(%a: tensor<131072xf32, #bound>, %b: tensor<262144xf32, #over
 
 // -----
 
-// The largest is the one to look at, wherever it is.
+// The error is at the largest tile, wherever it is.
 #over = #layout.map<blocked [262144] vector 4 warps 4>
 #far = #layout.map<blocked [262144] vector 4 warps 1>
 func.func @largest(%a: tensor<262144xf32, #over>, %b: tensor<262144xf32, #far>, %c: i1) {
@@ -47,7 +47,7 @@ func.func @sort(%b: tensor<8192xf32, #row>) {
 
 // -----
 
-// The first few of a row take fewer steps than all of it in order.
+// Selecting the first few of a row takes fewer steps than sorting all of it.
 #row = #layout.map<blocked [8192] vector 1 warps 1>
 #few = #layout.map<blocked [16] vector 1 warps 1>
 func.func @first(%b: tensor<8192xf32, #row>) {

@@ -2,7 +2,8 @@
 
 #b = #layout.map<blocked [128] order [0] vector 1 warps 4>
 
-// Behind the last of several reads, before the first op that needs one; a read may come between a need and the end.
+// The op is placed after the last of several reads, before the first later use; uses of earlier reads may come in
+// between.
 // CHECK-LABEL: func.func public @run(
 // CHECK: tile.load
 // CHECK-NEXT: arith.addi
@@ -26,7 +27,7 @@ func.func public @run(%xp: !tile.ptr<i32>, %yp: !tile.ptr<i32>) attributes {tile
 
 #b = #layout.map<blocked [128] order [0] vector 1 warps 4>
 
-// One read has no other to be kept with; one that a write may come before is in no run.
+// A single read has no other to be kept together with; a read after a possible write is in no run.
 // CHECK-LABEL: func.func public @one(
 // CHECK-NOT: close_reads
 // CHECK: return
@@ -45,7 +46,7 @@ func.func public @one(%xp: !tile.ptr<i32>) attributes {tile.kernel} {
 
 #b = #layout.map<blocked [128] order [0] vector 1 warps 4>
 
-// Where the next launch may begin the reads keep their place as well.
+// Where the next launch may begin, the reads keep their place as well.
 // CHECK-LABEL: func.func public @begins(
 // CHECK: tile.load
 // CHECK-NEXT: tile.load
@@ -67,7 +68,7 @@ module attributes {kgpu.pdl} {
 
 #b = #layout.map<blocked [128] order [0] vector 1 warps 4>
 
-// Where launches do not overlap that is nothing.
+// If launches do not overlap, launch_dependents has no effect, so close_reads is still needed.
 // CHECK-LABEL: func.func public @begins_alone(
 // CHECK: tile.load
 // CHECK-NEXT: tile.load

@@ -1,6 +1,6 @@
 // RUN: kiln-opt %s --split-input-file --kiln-hint-streams | FileCheck %s
 
-// Rows are read by one program each, in a branch as well; weights by all of them, and a scalar is no stream.
+// Rows are read by one program each, also in a branch; weights by all programs; a scalar is not a stream.
 // CHECK-LABEL: func.func public @rows(
 // CHECK: tile.load %{{.*}} : !tile.ptr<f32> -> f32
 // CHECK: tile.load %{{.*}} {evict = #tile<evict evict_last>}
@@ -36,7 +36,7 @@ module attributes {kgpu.streaming} {
 
 // -----
 
-// Blocks of rows, numbered along two axes: a bias varies with one of them alone.
+// Blocks of rows, numbered along two axes: a bias depends on only one of them.
 // CHECK-LABEL: func.func public @two_axes(
 // CHECK: tile.load %{{.*}} {evict = #tile<evict evict_last>}
 // CHECK: tile.load %{{.*}} : tensor<128x!tile.ptr<f32>>
@@ -65,7 +65,7 @@ module attributes {kgpu.streaming} {
 
 // -----
 
-// The same blocks numbered along rows: programs that are apart by a row share the remainder, and so the bias.
+// The same blocks numbered along rows: programs one row apart have the same remainder, and so share the bias.
 // CHECK-LABEL: func.func public @along_rows(
 // CHECK: tile.load %{{.*}} {evict = #tile<evict evict_last>}
 // CHECK: tile.load %{{.*}} : tensor<128x!tile.ptr<f32>>
@@ -95,7 +95,7 @@ module attributes {kgpu.streaming} {
 
 // -----
 
-// A hint of the kernel's own stays, a loop may come again, and where nothing varies with the program nothing is known.
+// A hint in the kernel stays; a loop may read again; addresses that do not depend on the program get no hint.
 // CHECK-LABEL: func.func public @stays(
 // CHECK: tile.load %{{.*}} {evict = #tile<evict evict_first>}
 // CHECK: scf.for
@@ -127,7 +127,7 @@ module attributes {kgpu.streaming} {
 
 // -----
 
-// Launches that are not said to stream are left as they are.
+// Launches that are not marked as streaming are unchanged.
 // CHECK-LABEL: func.func public @small(
 // CHECK-NOT: evict
 // CHECK: return
@@ -142,8 +142,8 @@ func.func public @small(%xp: !tile.ptr<f32>) attributes {tile.kernel} {
 
 // -----
 
-// Rows that are read twice are kept until the second time, also where they are few; what comes between does not count.
-// Weights are for all programs, and a loop over another range is another reading.
+// Rows that are read twice are kept for the second read, even if they are few; what is read in between does not count.
+// Weights are shared by all programs, and a loop over another range is a different read.
 // CHECK-LABEL: func.func public @twice(
 // CHECK: scf.for
 // CHECK: tile.load %{{.*}} {evict = #tile<evict evict_last>}

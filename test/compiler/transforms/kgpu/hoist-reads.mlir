@@ -3,8 +3,8 @@
 
 #row = #layout.map<blocked [4096] vector 8 warps 4>
 
-// The weights join the row with their address and mask, past a write that cannot reach them. In 4 warps 32 registers for
-// the row and 16 for the weights are few enough.
+// The weights are read together with the row, with their address and mask, before a write that cannot reach them. With
+// 4 warps, 32 registers for the row and 16 for the weights are few enough.
 // CHECK-LABEL: func.func public @weights(
 // CHECK: %[[X:.*]] = tile.load
 // CHECK-NEXT: tile.splat
@@ -47,7 +47,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 #row = #layout.map<blocked [3072] vector 4 warps 4>
 
-// A thread holds 24 elements of the row; 24 more are 48 registers.
+// A thread holds 24 elements of the row; 24 more make 48 registers.
 // CHECK-LABEL: func.func public @few(
 // CHECK: tile.load
 // CHECK-NEXT: tile.load
@@ -79,7 +79,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 #row = #layout.map<blocked [3584] vector 4 warps 4>
 
-// 28 and 28 are too many where the row takes 32 bits an element.
+// 28 and 28 are too many if the row takes 32 bits per element.
 // CHECK-LABEL: func.func public @many(
 // CHECK: reduce(
 // CHECK: tile.load
@@ -109,7 +109,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 #row = #layout.map<blocked [896] vector 4 warps 1>
 
-// Warps that reduce by themselves may have 56: they wait for nobody.
+// Warps that reduce by themselves may have 56: they wait for no other warp.
 // CHECK-LABEL: func.func public @one_warp(
 // CHECK: tile.load
 // CHECK-NEXT: tile.load
@@ -235,7 +235,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 #row = #layout.map<blocked [16384] vector 8 warps 8>
 
-// 64 elements of 16 bits and as many weights, in 8 warps: less than a second wait costs.
+// 64 elements of 16 bits and as many weights, in 8 warps: cheaper than a second wait.
 // CHECK-LABEL: func.func public @small_block(
 // CHECK: tile.load
 // CHECK-NEXT: tile.load
@@ -390,7 +390,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 #row = #layout.map<blocked [3072] vector 4 warps 4>
 
-// The address follows from the sum.
+// The address depends on the sum.
 // CHECK-LABEL: func.func public @found(
 // CHECK: reduce(
 // CHECK: tile.load
@@ -423,7 +423,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 #row = #layout.map<blocked [3072] vector 4 warps 4>
 
-// Two that do not fit together stay together.
+// Two tiles that do not fit together stay together.
 // CHECK-LABEL: func.func public @all_or_none(
 // CHECK: reduce(
 // CHECK: tile.load
@@ -486,7 +486,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 #row = #layout.map<blocked [3072] vector 4 warps 4>
 
-// Nor does what follows one pass it.
+// Nor do later reads move before one.
 // CHECK-LABEL: func.func public @behind_a_volatile_read(
 // CHECK: reduce(
 // CHECK: tile.load
@@ -518,7 +518,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 #row = #layout.map<blocked [16384] vector 8 warps 8>
 
-// Long masked rows with two further tiles stay as they are, in small blocks too.
+// Long masked rows with two further tiles are unchanged, in small blocks too.
 // CHECK-LABEL: func.func public @long_masked(
 // CHECK: reduce(
 // CHECK: tile.load

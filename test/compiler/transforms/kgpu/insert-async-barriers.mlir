@@ -1,10 +1,10 @@
-// Barriers of roles, and what the copy engine and tensor cores need: each inserted result satisfies the verifier.
+// Barriers of roles, and what the copy engine and tensor cores need; each result satisfies the verifier.
 // RUN: kiln-opt %s --split-input-file --kiln-insert-barriers --kiln-verify-barriers | FileCheck %s
 
 #t = #layout.map<blocked [128] vector 1 warps 4>
 #m = #layout.map<row_major [128]>
 
-// Each role has barriers of its own, where its threads need them.
+// Each role has its own barriers, where its threads need them.
 // CHECK-LABEL: @roles
 // CHECK: kgpu.roles @one
 // CHECK-NEXT: arith.constant
@@ -37,8 +37,8 @@ func.func @roles() {
   return
 }
 
-// The threads outside of a role are others: barriers before the roles and behind them are the cta's, whatever barrier a
-// role has of its own.
+// Threads outside a role are different threads: barriers before and after the roles are the CTA's, whatever barriers a
+// role has.
 // CHECK-LABEL: @around_roles
 // CHECK: kgpu.local_store
 // CHECK-NEXT: kgpu.barrier cta
@@ -82,7 +82,7 @@ func.func @global_around_roles(%p: !tile.ptr<f32>) {
   return
 }
 
-// The program's own barrier, and one that an atomic brings, are the role's in a role.
+// In a role, the program's own barrier and one that an atomic brings are the role's.
 // CHECK-LABEL: @ordered_in_role
 // CHECK: kgpu.local_store
 // CHECK-NEXT: tile.barrier
@@ -109,8 +109,8 @@ func.func @ordered_in_role(%p: !tile.ptr<i32>, %one: i32) {
 #t = #layout.map<blocked [64, 64] vector 8 warps 4>
 #acc = #layout.map<wgmma_acc [64, 64] groups 1>
 
-// Products see what threads stored after their fence and a barrier. What they read is read until the wait, and other
-// warps may be behind: the next store waits for them first.
+// Products see what threads stored after a fence and a barrier. They read their operands until the wait, and other
+// warps may be later: the next store waits for them first.
 // CHECK-LABEL: @product
 // CHECK: scf.for
 // CHECK: kgpu.barrier cta
@@ -138,7 +138,7 @@ func.func @product(%x: tensor<64x64xf16, #t>, %c: tensor<64x64xf32, #acc>, %n: i
   return
 }
 
-// A memory read with its dimensions the other way round is the same memory, alive as long.
+// A memory read with transposed dimensions is the same memory, live for as long.
 // CHECK-LABEL: @transposed
 // CHECK: kgpu.local_store
 // CHECK-NEXT: kgpu.trans
@@ -156,7 +156,7 @@ func.func @transposed(%x: tensor<64x64xf16, #t>, %c: tensor<64x64xf32, #acc>) {
   return
 }
 
-// A wait with one pending is for the product before: its memory may be written after the wait and a barrier.
+// A wait with one pending is for the previous product: its memory may be written after the wait and a barrier.
 // CHECK-LABEL: @one_behind
 // CHECK: kgpu.warpgroup_mma
 // CHECK-NEXT: kgpu.warpgroup_mma
@@ -177,7 +177,7 @@ func.func @one_behind(%x: tensor<64x64xf16, #t>, %c: tensor<64x64xf32, #acc>) {
   return
 }
 
-// A barrier that comes without a fence does for threads, not for the copy engine; a fence that is there is not repeated.
+// A barrier without a fence suffices for threads, but not for the copy engine; an existing fence is not repeated.
 // CHECK-LABEL: @unfenced
 // CHECK: kgpu.local_store
 // CHECK-NEXT: tile.barrier
@@ -207,9 +207,9 @@ func.func @unfenced(%x: tensor<64x64xf16, #t>, %c: tensor<64x64xf32, #acc>) {
   return
 }
 
-// A persistent loop: a role fetches, one multiplies and writes. Channels order what goes through them; the memory of the
-// result is stored to by threads and read by the copy engine until the wait, of one thread, for which the others then wait.
-// Instances write blocks of their own, in no order.
+// A persistent loop: one role loads, one multiplies and writes. Channels order what goes through them. The memory of
+// the result is stored to by threads and read by the copy engine until one thread's wait, for which the others then
+// wait. Instances write separate blocks, in no order.
 // CHECK-LABEL: @persistent
 // CHECK: kgpu.roles @load
 // CHECK-NOT: kgpu.barrier
@@ -273,7 +273,7 @@ func.func @persistent(%pa: !tile.ptr<f16> {tile.disjoint}, %pc: !tile.ptr<f16> {
   return
 }
 
-// Blocks of one program that may be the same: copies keep no order, so the thread that issues them waits for the last.
+// Blocks of one program that may be the same: copies are unordered, so the thread that issues them waits for the last.
 // CHECK-LABEL: @many_blocks
 // CHECK: scf.for
 // CHECK-NEXT: kgpu.copy_out_wait read 0
@@ -336,7 +336,7 @@ func.func @two_outputs(%x: tensor<64x64xf16, #t>, %pc: !tile.ptr<f16> {tile.disj
 
 // -----
 
-// In a cluster each block stages and copies its own piece: a fence and one barrier of its threads are enough there too.
+// In a cluster each block stages and copies its own piece: there too a fence and one barrier of its threads are enough.
 // CHECK-LABEL: func.func @piece_of_a_cluster
 // CHECK: kgpu.local_store
 // CHECK-NEXT: kgpu.fence_async
@@ -367,8 +367,8 @@ module attributes {kgpu.cluster = 2 : i32} {
 
 #m = #layout.map<row_major [128]>
 
-// What the copy engine combines in one way it may combine in any order: it is asked for the next block while the one before
-// is in flight. Blocks that it writes may be the same, and it keeps no order.
+// Reductions of one kind by the copy engine may happen in any order: the next block is requested while the previous one
+// is in flight. Plain writes may be to the same block, and the engine keeps no order.
 // CHECK-LABEL: @combined
 // CHECK: kgpu.copy_out %{{.*}} by "fadd"
 // CHECK-NEXT: kgpu.copy_out %{{.*}} by "fadd"
@@ -392,7 +392,7 @@ func.func @combined(%p: !tile.ptr<f32>, %n: i32) {
 
 // -----
 
-// Each group stores, and has a thread that copies, rows of its own: nobody waits for the other group.
+// Each group stores its own rows and has a thread that copies them: no group waits for the other.
 // CHECK-LABEL: @rows_of_groups
 // CHECK: kgpu.copy_out_wait read 0
 // CHECK-NEXT: kgpu.barrier group
@@ -426,7 +426,7 @@ func.func @rows_of_groups(%pc: !tile.ptr<f16> {tile.disjoint}, %m: i64, %s: i64,
   return
 }
 
-// Groups with columns of all rows, or with every second row, store what the other one's thread copies.
+// If groups have columns of all rows, or every second row, they store what the other group's thread copies.
 // CHECK-LABEL: @columns_of_groups
 // CHECK: kgpu.copy_out_wait read 0
 // CHECK-NEXT: kgpu.barrier role

@@ -1,10 +1,10 @@
-// A barrier wherever two accesses to the same bytes need one, and nowhere else; what is inserted satisfies the verifier.
+// A barrier wherever two accesses to the same bytes need one, and nowhere else; each result satisfies the verifier.
 // RUN: kiln-opt %s --split-input-file --kiln-insert-barriers --kiln-verify-barriers | FileCheck %s
 
 #t = #layout.map<blocked [128] vector 1 warps 4>
 #m = #layout.map<row_major [128]>
 
-// Two stores, two loads: one barrier, as late as it can be.
+// Two stores, two loads: one barrier, as late as possible.
 // CHECK-LABEL: @one_for_two
 // CHECK: kgpu.local_store
 // CHECK-NEXT: kgpu.local_store
@@ -24,7 +24,7 @@ func.func @one_for_two(%x: tensor<128xf32, #t>) -> (tensor<128xf32, #t>, tensor<
   return %y, %z : tensor<128xf32, #t>, tensor<128xf32, #t>
 }
 
-// Different bytes: nothing waits. The same bytes of another allocation: write after read.
+// Different bytes: no barrier. The same bytes of another allocation: write after read.
 // CHECK-LABEL: @bytes
 // CHECK: kgpu.local_load
 // CHECK-NEXT: kgpu.local_store
@@ -41,7 +41,7 @@ func.func @bytes(%x: tensor<128xf32, #t>) -> tensor<128xf32, #t> {
   return %y : tensor<128xf32, #t>
 }
 
-// Write after write; a barrier of the program counts; atomics commute, but not with loads.
+// Write after write; a barrier in the program counts; atomics commute with each other, but not with loads.
 // CHECK-LABEL: @writes
 // CHECK: kgpu.local_store
 // CHECK-NEXT: kgpu.barrier cta
@@ -102,7 +102,7 @@ func.func @one_slot(%x: tensor<128xf32, #t>, %n: i32) {
   return
 }
 
-// Two exchanges in a loop bring each other's barrier: neither needs a second slot.
+// Two exchanges in a loop: each one's barrier also protects the other, so neither needs a second slot.
 // CHECK-LABEL: @two_exchanges
 // CHECK: scf.for
 // CHECK-COUNT-2: kgpu.barrier cta
@@ -122,7 +122,7 @@ func.func @two_exchanges(%x: tensor<128xf32, #t>, %n: i32) {
   return
 }
 
-// An exchange that not every iteration does: the slots no longer alternate for certain.
+// An exchange that not every iteration does: the slots need no longer alternate.
 // CHECK-LABEL: @sometimes
 // CHECK: scf.if
 // CHECK: kgpu.barrier cta
@@ -145,7 +145,7 @@ func.func @sometimes(%x: tensor<128xf32, #t>, %n: i32, %c: i1) {
   return
 }
 
-// What conflicts with accesses from before the loop only is settled once, before it.
+// A conflict with accesses before the loop only is resolved once, before it.
 // CHECK-LABEL: @before_the_loop
 // CHECK: kgpu.local_load
 // CHECK-NEXT: kgpu.barrier cta
@@ -171,7 +171,7 @@ func.func @before_the_loop(%x: tensor<128xf32, #t>, %n: i32) -> tensor<128xf32, 
   return %w : tensor<128xf32, #t>
 }
 
-// Branches: what one of them left open is open after both.
+// Branches: accesses pending after either branch are pending after both.
 // CHECK-LABEL: @branches
 // CHECK: scf.if
 // CHECK-NEXT: kgpu.local_store
@@ -210,7 +210,7 @@ func.func @while(%x: tensor<128xf32, #t>, %c: i1) {
   return
 }
 
-// An atomic that acquires brings a barrier behind it, one that releases one in front: no other is needed there.
+// An atomic that acquires brings a barrier after it, one that releases a barrier before it: no other is needed there.
 // CHECK-LABEL: @atomics
 // CHECK: kgpu.local_store
 // CHECK-NEXT: tile.atomic_rmw add acquire
@@ -232,7 +232,7 @@ func.func @atomics(%p: !tile.ptr<i32>, %one: i32, %x: tensor<128xf32, #t>) -> (t
   return %y, %z : tensor<128xf32, #t>, tensor<128xf32, #t>
 }
 
-// What an atomic did itself is before the barrier behind it, and after the one in front.
+// An atomic's own access comes before the barrier after it, and after the barrier before it.
 // CHECK-LABEL: @atomic_and_load
 // CHECK-NEXT: tile.atomic_rmw xchg acquire
 // CHECK-NEXT: tile.load

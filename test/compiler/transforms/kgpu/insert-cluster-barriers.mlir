@@ -1,5 +1,5 @@
-// Barriers of a cluster: what other ctas touch, in their own memory or in global memory, needs a barrier of all ctas; and the
-// first that writes to another has waited for all of them to run.
+// Cluster barriers: what other CTAs access, in their own memory or in global memory, needs a barrier of all CTAs;
+// before the first write to another CTA, all CTAs must be running.
 // RUN: kiln-opt %s --split-input-file --kiln-insert-barriers --kiln-verify-barriers | FileCheck %s
 
 #row = #layout.map<blocked [128] vector 1 warps 4 ctas 2 split 0>
@@ -7,7 +7,7 @@
 
 module attributes {kgpu.cluster = 2 : i32} {
 
-// A barrier before the first such store: nobody arrives there without having waited.
+// A barrier before the first such store: no CTA arrives there without having waited.
 // CHECK-LABEL: @cluster_barrier_before_stores
 // CHECK-NEXT: kgpu.cluster_arrive
 // CHECK-NEXT: kgpu.alloc
@@ -22,7 +22,7 @@ module attributes {kgpu.cluster = 2 : i32} {
     return
   }
 
-// The user's barrier counts too, wherever it stands.
+// The user's barrier counts too, wherever it is.
 // CHECK-LABEL: @user_barrier_before_stores
 // CHECK-NEXT: kgpu.cluster_arrive
 // CHECK: kgpu.cluster_wait
@@ -53,14 +53,14 @@ module attributes {kgpu.cluster = 2 : i32} {
     return
   }
 
-// Stores that reach into other ctas: all have to run first, and the barrier is the cluster's.
+// Stores into other CTAs: all must run first, and the barrier is the cluster's.
 // CHECK-LABEL: @cluster
 // CHECK-NEXT: kgpu.cluster_arrive
 // CHECK: kgpu.cluster_wait
 // CHECK-NEXT: kgpu.local_store
 // CHECK-NEXT: kgpu.barrier cluster
 // CHECK-NEXT: kgpu.local_load
-// A barrier of the cta is not enough after a remote store's memory was read. The program's own is the cluster's.
+// After memory of a remote store was read, a CTA barrier is not enough. The program's own barrier is the cluster's.
 // CHECK-NEXT: kgpu.barrier cta
 // CHECK-NEXT: kgpu.barrier cluster
 // CHECK-NEXT: kgpu.local_store
@@ -81,7 +81,7 @@ module attributes {kgpu.cluster = 2 : i32} {
     return
   }
 
-// The wait for all to run stands before a loop whose barriers would arrive a second time.
+// The wait for all CTAs to run comes before a loop whose barriers would arrive a second time.
 // CHECK-LABEL: @barrier_in_a_loop
 // CHECK-NEXT: kgpu.cluster_arrive
 // CHECK: kgpu.cluster_wait

@@ -1,5 +1,6 @@
-// Accesses to one array need a barrier unless each thread touches places of its own in both: the same addresses, no two
-// elements at one, and the same thread holds each element. Insertion and verification find that out each for itself.
+// Accesses to one array need a barrier unless each thread accesses only its own locations in both: the addresses are
+// the same, distinct elements have distinct addresses, and the same thread holds each element. Insertion and
+// verification derive that independently.
 // RUN: kiln-opt %s --split-input-file --kiln-insert-barriers --kiln-verify-barriers | FileCheck %s
 
 #t = #layout.map<blocked [128] vector 1 warps 4>
@@ -24,7 +25,8 @@ func.func @in_place(%p: !tile.ptr<f32>, %n: i32) {
   return
 }
 
-// A loop that steps over all that an iteration touches: the addresses of each are the thread's own, and nobody's later.
+// The loop steps over everything that an iteration accesses: each thread's addresses are its own, and never another's
+// in later iterations.
 // CHECK-LABEL: @carried
 // CHECK: scf.for
 // CHECK-NOT: kgpu.barrier
@@ -83,7 +85,7 @@ func.func @from_a_pointer(%p: !tile.ptr<f32>, %n: i32) {
   return
 }
 
-// By less, what is one thread's in this iteration may be another's in the next.
+// With a smaller step, one thread's locations in this iteration may be another's in the next.
 // CHECK-LABEL: @carried_by_less
 // CHECK: scf.for
 // CHECK: kgpu.barrier cta
@@ -126,7 +128,7 @@ func.func @counted_by_less(%p: !tile.ptr<f32>, %n: i32) {
   return
 }
 
-// Numbers of 32 bits that go on faster than the loop counts wrap before it ends, and are what they were.
+// 32-bit numbers that advance faster than the loop counter wrap before the loop ends, and repeat.
 // CHECK-LABEL: @counted_twice
 // CHECK: scf.for
 // CHECK: kgpu.barrier cta
@@ -169,7 +171,7 @@ func.func @carried_narrow(%p: !tile.ptr<f32>, %n: i32) {
   return
 }
 
-// A sum of 8 bits wraps by 256, by which an iteration that goes on by 512 comes into the midst of another.
+// A sum of 8 bits wraps at 256, so an iteration that advances by 512 overlaps another.
 // CHECK-LABEL: @counted_in_bytes
 // CHECK: scf.for
 // CHECK: kgpu.barrier cta
@@ -195,7 +197,7 @@ func.func @counted_in_bytes(%p: !tile.ptr<f32>, %n: i8, %c: i8) {
   return
 }
 
-// Sums of 32 bits come back to where an earlier iteration was, if the step does not go into 2^32.
+// Sums of 32 bits return to an earlier iteration's value if the step does not divide 2^32.
 // CHECK-LABEL: @counted_unevenly
 // CHECK: scf.for
 // CHECK: kgpu.barrier cta
@@ -217,7 +219,7 @@ func.func @counted_unevenly(%p: !tile.ptr<f32>, %n: i32) {
   return
 }
 
-// The inner loop comes back to the same places in each iteration of the outer one, and to other threads' there.
+// The inner loop returns to the same locations in each iteration of the outer one, and to other threads' there.
 // CHECK-LABEL: @again
 // CHECK: scf.for
 // CHECK-NEXT: kgpu.barrier cta
@@ -257,7 +259,7 @@ func.func @repeated(%p: !tile.ptr<f32>) {
   return
 }
 
-// An element that two threads hold is read by both and written by one; two writes are that one's.
+// An element that two threads hold is read by both and written by one; two writes are by the same thread.
 // CHECK-LABEL: @replicated
 // CHECK: tile.load
 // CHECK-NEXT: kgpu.barrier cta
@@ -274,7 +276,7 @@ func.func @replicated(%p: !tile.ptr<f32>) {
   return
 }
 
-// A block that is read in one layout and written in another; then both in one.
+// A block that is read in one layout and written in another; then both in the same one.
 // CHECK-LABEL: @blocks
 // CHECK: tile.desc_load
 // CHECK-NEXT: kgpu.barrier cta
@@ -293,7 +295,7 @@ func.func @blocks(%p: !tile.ptr<f32>, %n: i64, %i: i32, %v: tensor<128xf32, #u>)
   return
 }
 
-// Rows may overlap where nobody knows the stride.
+// With an unknown stride, rows may overlap.
 // CHECK-LABEL: @overlapping_rows
 // CHECK: tile.desc_load
 // CHECK-NEXT: kgpu.barrier cta
@@ -306,7 +308,7 @@ func.func @overlapping_rows(%p: !tile.ptr<f32>, %n: i64, %s: i64, %i: i32) {
   return
 }
 
-// A text of which nothing is known may do anything to global memory.
+// Unknown inline assembly may do anything to global memory.
 // CHECK-LABEL: @text
 // CHECK: tile.load
 // CHECK-NEXT: kgpu.barrier cta

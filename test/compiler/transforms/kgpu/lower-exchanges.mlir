@@ -1,7 +1,7 @@
-// What crosses warps goes through shared memory; what stays inside a warp is left alone.
+// What crosses warps goes through shared memory; what stays inside a warp is unchanged.
 // RUN: kiln-opt %s --split-input-file --kiln-lower-exchanges | FileCheck %s
 
-// One partial per warp, one exchange, the rest in every warp.
+// One partial per warp, one exchange; every warp reduces the partials.
 // CHECK: #[[ROW:.*]] = #layout.map<blocked [4096] vector 8 warps 4>
 // CHECK: #[[PART:.*]] = #layout.map<digits [4] lane (0) (0) (0) (0) (0) warp (1) (2)>
 // CHECK-LABEL: @sum
@@ -44,7 +44,7 @@ func.func @rows(%x: tensor<16x128xf32, #tile>) -> tensor<16xf32, #rows> {
 
 // -----
 
-// Sixteen warps: four partials in registers, four lanes that hold them.
+// Sixteen warps: four partials in registers of each of four lanes.
 // CHECK: #[[PARTS:.*]] = #layout.map<blocked [16] vector 4 warps 16>
 // CHECK-LABEL: @many_warps
 // CHECK: kgpu.local_load {{.*}} -> tensor<16xf32, #[[PARTS]]>
@@ -60,7 +60,7 @@ func.func @many_warps(%x: tensor<16384xf32, #row>) -> f32 {
 
 // -----
 
-// A region that is not seen to be commutative: the four pieces of each warp stay apart, in the order of the axis.
+// A region not known to be commutative: the four pieces of each warp stay separate, in the order of the axis.
 // CHECK: #[[PART:.*]] = #layout.map<digits [16] reg (4) (8) lane (0) (0) (0) (0) (0) warp (1) (2)>
 // CHECK-LABEL: @ordered
 // CHECK: kgpu.partial_reduce(%{{.*}}) axis 0 ordered {
@@ -76,7 +76,7 @@ func.func @ordered(%x: tensor<4096xf32, #row>) -> f32 {
 
 // -----
 
-// Mean, then the squares of what is left: the second needs the first.
+// The mean, then squares of the deviations: the second reduction needs the first.
 // CHECK-LABEL: @dependent
 // CHECK-COUNT-2: kgpu.partial_reduce
 #row = #layout.map<blocked [4096] vector 8 warps 4>
@@ -115,7 +115,7 @@ func.func @convert(%x: tensor<512xf32, #one>) -> tensor<512xf32, #three> {
 
 // -----
 
-// A scan along warps: of each warp's segments, of their sums, and both together; one exchange.
+// A scan across warps: scan each warp's segments, scan their totals, and combine; one exchange.
 // CHECK-LABEL: @scan
 // CHECK: %[[Y:.*]]:2 = kgpu.partial_scan(%{{.*}}) axis 0 {
 // CHECK: kgpu.local_store %[[Y]]#1, %[[M:.*]] :
@@ -135,7 +135,8 @@ func.func @scan(%x: tensor<1024xi32, #row>) -> tensor<1024xi32, #row> {
 
 // -----
 
-// The result of an atomic is known to the owner of its element only. Unused, or held by nobody else: nothing to do.
+// Only the owner of its element knows the result of an atomic. If it is unused, or held by no other thread, there is
+// nothing to do.
 // CHECK-LABEL: @atomics
 // CHECK: %[[OLD:.*]] = tile.atomic_rmw add
 // CHECK: kgpu.local_store %[[OLD]], %[[M:.*]] {byOwner}
@@ -162,7 +163,8 @@ func.func @atomics(%p: !tile.ptr<i32>, %q: tensor<128x!tile.ptr<i32>, #row>, %v:
 
 // -----
 
-// A row spread over the ctas of a cluster: every cta gets every partial, in memory with an mbarrier that counts what has come.
+// A row spread over the CTAs of a cluster: every CTA gets every partial, in memory with an mbarrier that counts
+// arrivals.
 // CHECK: #[[PART:.*]] = #layout.map<digits [16] lane (0) (0) (0) (0) (0) warp (1) (2) cta (4) (8)>
 // CHECK: #[[MEM:.*]] = #layout.map<row_major [16] ctas 4>
 // CHECK-LABEL: @cluster
@@ -186,7 +188,8 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 4 : i32} {
 
 // -----
 
-// Two bytes cannot be sent and counted, and a branch may send twice before anybody has read: memory and barriers.
+// Two bytes cannot be sent and counted, and a branch may send again before the first value was read: plain memory and
+// barriers.
 // CHECK-LABEL: @no_mbarrier
 // CHECK-NOT: mbarrier
 // CHECK-NOT: kgpu.await
@@ -221,7 +224,7 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 4 : i32} {
 
 // -----
 
-// Memory that the copy engine reads is waited for: one place is enough for all iterations.
+// Memory that the copy engine reads is waited for: a single slot is enough for all iterations.
 #tile = #layout.map<blocked [64, 64] order [1, 0] vector 8 warps 4>
 #memory = #layout.map<swizzled [64, 64] element 2 bytes 128>
 // CHECK-LABEL: @copied_out
@@ -244,8 +247,8 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// A scalar that decides where control goes is one thread's, wherever it may be written meanwhile; in a loop that waits it
-// is read anew each time, even where this kernel writes nothing.
+// If a scalar decides control flow, one thread reads it for all, as it may be written meanwhile; in a waiting loop it
+// is read again each time, even if this kernel writes nothing.
 // CHECK-LABEL: @flags
 // CHECK: tile.load %arg0
 // CHECK-NEXT: %[[M:.*]] = kgpu.alloc
@@ -286,8 +289,8 @@ func.func @flags(%p: !tile.ptr<i32>, %q: !tile.ptr<i32> {tile.disjoint}) {
 
 // -----
 
-// Of a tile, too, where several threads hold an element; where none do, a reduction exchanges it. In a loop that looks for
-// something its place moves: nobody is waited for, and it is no volatile read.
+// The same for a tile, if several threads hold an element; otherwise a reduction exchanges it. In a loop that searches,
+// the address changes: it waits for no program, and the read is not volatile.
 #each = #layout.map<replicated [4] warps 4>
 #once = #layout.map<blocked [128] vector 1 warps 4>
 // CHECK-LABEL: @flag_tiles

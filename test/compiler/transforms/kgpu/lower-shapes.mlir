@@ -1,4 +1,4 @@
-// Ops that change the shape: done where a layout follows from the other, and through memory where none does.
+// Ops that change the shape: free if one layout follows from the other, otherwise through memory.
 // RUN: kiln-opt %s --split-input-file --kiln-lower-exchanges | FileCheck %s
 
 // Across odd sides nothing follows: stored in order, and the same bytes read as the other shape.
@@ -18,7 +18,7 @@ func.func @reshape(%x: tensor<6x10xf32, #from>) -> tensor<15x4xf32, #to> {
 
 // -----
 
-// The other order of dimensions costs nothing; the layout that is wanted is another matter.
+// Exchanging dimensions is free; converting to the requested layout is separate.
 // CHECK: #[[FREE:.*]] = #layout.map<blocked [32, 64] order [0, 1] vector 4 warps 4>
 // CHECK-LABEL: @transposed
 // CHECK: %[[T:.*]] = tile.trans %arg0 [1, 0] : {{.*}} -> tensor<32x64xf32, #[[FREE]]>

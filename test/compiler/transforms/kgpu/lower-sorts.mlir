@@ -1,7 +1,8 @@
-// Sorting, selecting, gathering, counting and multiplying as steps inside warps and ways through shared memory.
+// Sorting, selecting, gathering, counting and multiplying as steps inside warps and exchanges through shared memory.
 // RUN: kiln-opt %s --split-input-file --kiln-lower-sorts --kiln-lower-exchanges | FileCheck %s
 
-// A row in one warp: seven runs would be 128 elements, six are 64; floats are compared as integers that order alike.
+// A row in one warp: seven levels would sort 128 elements, six sort 64; floats are compared as integers in the same
+// order.
 // CHECK-LABEL: @in_one_warp
 // CHECK: %[[BITS:.*]] = arith.bitcast %{{.*}} : tensor<8x64xf32, #[[L:.*]]> to tensor<8x64xi32, #[[L]]>
 // CHECK: %[[KEYS:.*]] = arith.select
@@ -22,7 +23,7 @@ func.func @in_one_warp(%x: tensor<8x64xf32, #rows>) -> tensor<8x64xf32, #rows> {
 
 // -----
 
-// One row over four warps: runs of more than a warp's 256 elements need exchanges, there and back for each.
+// One row over four warps: runs longer than a warp's 256 elements need exchanges, there and back for each.
 // CHECK-LABEL: @over_warps
 // CHECK: kgpu.compare {{.*}} from 128 to 1 run 256 {descending, isUnsigned}
 // CHECK: kgpu.local_store
@@ -41,7 +42,7 @@ func.func @over_warps(%x: tensor<1024xi32, #row>) -> tensor<1024xi32, #row> {
 
 // -----
 
-// Rows of 48 are 64 long, the last 16 keys being those that come last.
+// Rows of 48 are padded to 64; the last 16 keys sort last.
 // CHECK-LABEL: @odd_rows
 // CHECK: %[[MEM:.*]] = kgpu.alloc : <64xi16, #row_major>
 // CHECK: %[[PART:.*]] = kgpu.view %[[MEM]] offset 0 : <64xi16, #row_major> -> <48xi16,
@@ -62,7 +63,7 @@ func.func @odd_rows(%x: tensor<48xi16, #row>) -> tensor<48xi16, #row> {
 
 // -----
 
-// Runs of 8 of which pairs are reduced: no step is wider than 8 elements, and nothing leaves the warp.
+// Runs of 8 that are reduced in pairs: no step is wider than 8 elements, and nothing leaves the warp.
 // CHECK-LABEL: @first_eight
 // CHECK: kgpu.compare {{.*}} from 4 to 1 run 8 {descending} : tensor<8x32xi32
 // CHECK: tile.reshape {{.*}} -> tensor<8x2x2x8xi32
@@ -82,7 +83,7 @@ func.func @first_eight(%x: tensor<8x32xi32, #rows>) -> tensor<8x8xi32, #best> {
 
 // -----
 
-// Indices that flip bits of the place are written into the op: moves and shuffles by a constant.
+// Indices that flip bits of the position are encoded in the op: moves and shuffles with constants.
 // CHECK-LABEL: @reversed
 // CHECK-NOT: kgpu.alloc
 // CHECK: tile.gather %{{.*}}[%{{.*}}] 0 {kgpu.indices = array<i32: 7, 6, 5, 4, 3, 2, 1, 0>}
@@ -97,7 +98,7 @@ func.func @reversed(%x: tensor<8xf32, #row>) -> tensor<8xf32, #row> {
 
 // -----
 
-// By data: inside a warp lanes ask lanes, between warps it is memory.
+// A gather by data: inside a warp by shuffles, between warps through memory.
 // CHECK-LABEL: @picked
 // CHECK-NOT: kgpu.alloc
 // CHECK: tile.gather
@@ -131,7 +132,7 @@ func.func @counted(%x: tensor<128xi32, #row>, %m: tensor<128xi1, #row>) -> tenso
 
 // -----
 
-// Both inputs lie along M and N; 8-bit floats are widened on the way.
+// Both inputs are contiguous along M and N; 8-bit floats are widened on the way.
 // CHECK-LABEL: @product
 // CHECK: %[[WIDE:.*]] = arith.extf %{{.*}} : tensor<16x8xf8E4M3FN, {{.*}} to tensor<16x8xf16,
 // CHECK: %[[A:.*]] = kgpu.alloc : <16x8xf16, #[[COLUMNS:.*]]>

@@ -1,4 +1,4 @@
-// Reductions that need nothing of each other become one; what needs the first moves behind the second.
+// Independent reductions are merged; ops that need the first move after the second.
 // RUN: kiln-opt %s --split-input-file --kiln-merge-reductions | FileCheck %s
 // RUN: kiln-opt %s --split-input-file --kiln-merge-reductions --kiln-lower-exchanges | FileCheck %s --check-prefix=LOWERED
 
@@ -86,7 +86,7 @@ func.func @with_an_effect_between(%x: tensor<4096xf32, #row>, %p: !tile.ptr<f32>
 
 // -----
 
-// Inside a warp nothing is exchanged, and nothing is gained.
+// Inside a warp there is no exchange, and nothing to gain.
 // CHECK-LABEL: @in_one_warp
 // CHECK-COUNT-2: tile.reduce(%{{[a-z0-9]*}}) axis 0
 #row = #layout.map<blocked [4096] vector 8 warps 1>
@@ -107,7 +107,7 @@ func.func @in_one_warp(%x: tensor<4096xf32, #row>) -> (f32, f32) {
 
 // -----
 
-// The third merges with the first, and the second, which needs the first, moves behind both.
+// The third merges with the first, and the second, which needs the first, moves after both.
 // CHECK-LABEL: @one_moves
 // CHECK: %[[R:.*]]:2 = tile.reduce(%arg0, %arg1) axis 0 {
 // CHECK: %[[M:.*]] = tile.splat %[[R]]#0

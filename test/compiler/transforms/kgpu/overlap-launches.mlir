@@ -39,7 +39,7 @@ module attributes {kgpu.pdl} {
     return
   }
 
-  // A loop before any run: at once. The wait stands before the loop, which reads.
+  // A loop before any run: the next launch may begin at once. The wait comes before the loop, which reads.
   // CHECK-LABEL: func.func public @loop(
   // CHECK-NEXT: tile.launch_dependents
   // CHECK: tile.wait_for_grid
@@ -55,7 +55,7 @@ module attributes {kgpu.pdl} {
     return
   }
 
-  // Each role waits for itself; one that touches no memory does not.
+  // Each role waits separately; a role without memory accesses does not.
   // CHECK-LABEL: func.func public @roles(
   // CHECK-NEXT: tile.launch_dependents
   // CHECK-NEXT: kgpu.roles @reads
@@ -76,7 +76,7 @@ module attributes {kgpu.pdl} {
     return
   }
 
-  // What a kernel says itself stays alone.
+  // Explicit ops in the kernel get no others added.
   // CHECK-LABEL: func.func public @said(
   // CHECK-NEXT: tile.load
   // CHECK-NEXT: tile.wait_for_grid
@@ -94,7 +94,7 @@ module attributes {kgpu.pdl} {
 
 // -----
 
-// Launches that do not overlap are left as they are.
+// Launches that do not overlap are unchanged.
 // CHECK-LABEL: func.func public @alone(
 // CHECK-NEXT: tile.load
 // CHECK-NEXT: tile.store
@@ -109,7 +109,7 @@ func.func public @alone(%p: !tile.ptr<i32>) attributes {tile.kernel} {
 
 #b = #layout.map<blocked [128] order [0] vector 1 warps 4>
 
-// Programs that all run at once take no place from those of the next launch.
+// Programs that are all resident at once take no room from those of the next launch.
 // CHECK-LABEL: func.func public @single_wave(
 // CHECK-NEXT: tile.launch_dependents
 // CHECK: tile.wait_for_grid
@@ -128,7 +128,7 @@ module attributes {kgpu.pdl, kgpu.single_wave} {
 
 // -----
 
-// The arrival at the barrier of the cluster comes first: other blocks wait for it.
+// The arrival at the cluster barrier comes first: other blocks wait for it.
 // CHECK-LABEL: func.func public @single_wave_of_clusters(
 // CHECK-NEXT: kgpu.cluster_arrive
 // CHECK-NEXT: tile.launch_dependents

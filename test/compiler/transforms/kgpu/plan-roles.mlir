@@ -1,10 +1,10 @@
-// Channels live as long as the kernel, memory of different roles is alive together, and what the copy engine or products
-// reach starts where swizzles repeat.
+// Channels live as long as the kernel; memories of different roles are live together; what the copy engine or products
+// access is aligned to the swizzle's period.
 // RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-plan-shared-memory | FileCheck %s
 
-// 1024 bytes a slot and 16 of barriers: 2 * 1024 + 32, from a multiple of 1024 on. The first and the second exchange of
-// one role take turns where there is a barrier between them anyway, as elsewhere; the other role may be anywhere
-// meanwhile.
+// 1024 bytes and 16 bytes of barriers per slot: 2 * 1024 + 32, starting at a multiple of 1024. The first and the second
+// exchange of one role share memory if there is a barrier between them anyway, as elsewhere; the other role may be
+// anywhere meanwhile.
 // CHECK-LABEL: @roles
 // CHECK-SAME: kgpu.shared_bytes = 3616 : i64
 // CHECK: kgpu.channel bytes fillers 1 readers 4 {offset = 0 : i64}
@@ -43,7 +43,7 @@ func.func @roles() attributes {tile.kernel} {
 
 // -----
 
-// Made outside of the roles and used in one: alive while any of them runs. What is done with before is not.
+// Allocated outside the roles and used in one: live while any role runs. Memory whose uses end before is not.
 // CHECK-LABEL: @around
 // CHECK-SAME: kgpu.shared_bytes = 32768 : i64
 // CHECK: kgpu.alloc {offset = 0 : i64}
@@ -77,8 +77,8 @@ func.func @around() attributes {tile.kernel} {
 
 // -----
 
-// What copies read is swizzled by its address: at a multiple of 1024, and, since they read on after the op that began
-// them, in use until the end. Rows that are not swizzled start at 128. The same layout for threads alone: at 16.
+// Copies swizzle by address: such memory starts at a multiple of 1024, and, as copies read after the op that starts
+// them, it is live until the end. Unswizzled rows start at 128; with the same layout for threads only, at 16.
 // CHECK-LABEL: @out
 // CHECK: kgpu.alloc {offset = 0 : i64} : <304xf32
 // CHECK: kgpu.alloc {offset = 1216 : i64} : <8x64xf16

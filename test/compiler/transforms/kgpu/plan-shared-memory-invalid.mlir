@@ -1,5 +1,5 @@
-// More than a block may have: what is required, what there is, which option to change; at the largest tile.
-// Before there were clusters, none is advised.
+// More than a block may have: the error gives what is required, what is available and which option to change, at the
+// largest tile. On targets without clusters it does not advise one.
 // RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_86 --kiln-plan-shared-memory -verify-diagnostics
 
 #t = #layout.map<blocked [32768] vector 4 warps 4>
@@ -15,7 +15,7 @@ func.func @too_much() attributes {tile.kernel} {
 
 // -----
 
-// A ring of slots: fewer of them, or smaller ones.
+// A ring of slots: use fewer slots, or smaller ones.
 #m = #layout.map<swizzled [128, 64] element 2 bytes 128>
 func.func @too_many_slots() attributes {tile.kernel} {
   // expected-error @below {{out of bytes of shared memory per block: required 114800, available 101376 (reduce stages= or the tile's size)}}
@@ -25,7 +25,7 @@ func.func @too_many_slots() attributes {tile.kernel} {
 
 // -----
 
-// Slots are consecutive, and the copy engine reads each from a multiple of 128.
+// Slots are consecutive, and the copy engine needs each at a multiple of 128.
 #m = #layout.map<row_major [40]>
 func.func @slots(%p: !tile.ptr<f32>, %i: i32) attributes {tile.kernel} {
   %one = arith.constant 1 : i64

@@ -1,11 +1,11 @@
-// Where memory is short, a ring ends before what is exchanged after its loop, which then lies in its bytes.
+// If memory is short, a ring ends before the exchange after its loop, which then uses its bytes.
 // RUN: kiln-opt %s --kiln-set-target=target=sm_90a --kiln-plan-shared-memory --kiln-insert-barriers --kiln-verify-barriers | FileCheck %s
 
 #t = #layout.map<blocked [16384] vector 4 warps 4>
 #m = #layout.map<row_major [16384]>
 !mem = !kgpu.mem<16384xf32, #m>
 !ring = !kgpu.channel<3 x (!kgpu.mem<16384xf32, #m>)>
-// Apart, the ring (196608 bytes) and the exchange (65536) are more than the 232448 there are.
+// Separately, the ring (196608 bytes) and the exchange (65536) exceed the 232448 available.
 // CHECK-LABEL: func.func @short
 // CHECK-SAME: kgpu.shared_bytes = 196608 : i64
 // CHECK: kgpu.commit
@@ -30,7 +30,7 @@ func.func @short(%p: !tile.ptr<f32>, %n: i64, %i: i32) attributes {tile.kernel} 
   return
 }
 
-// Products' operands, 64 KiB each, share bytes after the waits: the second pair lies where the first did.
+// Operands of products, 64 KiB each, share bytes after the waits: the second pair is where the first was.
 // CHECK-LABEL: func.func @products
 // CHECK-SAME: kgpu.shared_bytes = 131072 : i64
 // CHECK: kgpu.mma_wait

@@ -1,4 +1,5 @@
-// Allocations alive together are apart; others share bytes where a barrier lies between anyway, or where memory is dear.
+// Allocations that are live together are separate; others share bytes if there is a barrier between them anyway, or if
+// memory is scarce.
 // RUN: kiln-opt %s --split-input-file --kiln-plan-shared-memory | FileCheck %s
 
 #t = #layout.map<blocked [128] vector 1 warps 4>
@@ -25,7 +26,7 @@ func.func @chain() attributes {tile.kernel} {
 
 // -----
 
-// Large tiles: sharing at once, at the price of a barrier, is better than twice the memory.
+// Large tiles: sharing right away, at the price of a barrier, is better than twice the memory.
 #t = #layout.map<blocked [4096] vector 4 warps 4>
 #m = #layout.map<row_major [4096]>
 // CHECK-LABEL: @large
@@ -45,7 +46,7 @@ func.func @large() attributes {tile.kernel} {
 
 // -----
 
-// Slots are live as long as the loop runs, and what is alive around the loop is apart from them.
+// Slots are live as long as the loop runs; what is live around the loop is separate from them.
 #t = #layout.map<blocked [128] vector 1 warps 4>
 #m = #layout.map<row_major [128]>
 // CHECK-LABEL: @loop
@@ -72,7 +73,7 @@ func.func @loop(%n: i32) attributes {tile.kernel} {
 
 // -----
 
-// Nobody reads it: neither the memory nor the store is left.
+// Never read: both the memory and the store are removed.
 #t = #layout.map<blocked [128] vector 1 warps 4>
 #m = #layout.map<row_major [128]>
 // CHECK-LABEL: @unread
@@ -89,7 +90,7 @@ func.func @unread() attributes {tile.kernel} {
 
 // -----
 
-// Tensor cores read on behind their op, and what is read is the same memory when its dimensions are turned around.
+// Tensor cores read after their op, and a transposed view is the same memory.
 #rows = #layout.map<swizzled [64, 64] element 2 bytes 128>
 #turned = #layout.map<swizzled [64, 64] order [0, 1] element 2 bytes 128>
 #t = #layout.map<blocked [64, 64] vector 8 warps 4>
@@ -113,8 +114,8 @@ func.func @under_way() attributes {tile.kernel} {
 
 // -----
 
-// A ring of the threads' own copies is over with the last receive, of which nothing is read: what follows has its bytes.
-// What comes before the ring has not.
+// A ring of threads' own copies ends with the last receive if nothing of it is read: later allocations may use its
+// bytes. Earlier ones may not.
 #t = #layout.map<blocked [512] vector 4 warps 4>
 #m = #layout.map<row_major [512]>
 !mem = !kgpu.mem<512xf32, #m>

@@ -1,4 +1,4 @@
-// Rows that wait for an exchange do so in 16 bits where their float32 form is a few cheap ops away.
+// Rows that wait for an exchange are kept in 16 bits if a few cheap ops compute their float32 form.
 // RUN: kiln-opt %s --split-input-file --kiln-recompute-after-exchange | FileCheck %s
 
 // The converted row is summed before the exchange and scaled after it.
@@ -37,8 +37,8 @@ func.func @converted(%x: tensor<8192xf16, #row>) -> tensor<8192xf32, #row> {
 
 // -----
 
-// Two exchanges one after the other: what is kept behind the second is what was kept behind the first. A power is done
-// again, once an element, as are the ops before it.
+// Two exchanges in a row: what is kept across the second is what was kept across the first. A power is recomputed, once
+// per element, as are the ops before it.
 // CHECK-LABEL: @twice(
 // CHECK-SAME: %[[X:.*]]: tensor<8192xf16
 // CHECK: kgpu.local_load
@@ -53,7 +53,7 @@ func.func @converted(%x: tensor<8192xf16, #row>) -> tensor<8192xf32, #row> {
 // CHECK-NEXT: %[[LOW2:.*]] = arith.subf %[[WIDE2]], %[[TOP]]
 // CHECK-NEXT: %[[POWER2:.*]] = math.exp2 %[[LOW2]]
 // CHECK-NEXT: arith.mulf %[[POWER2]],
-// With 32 registers nothing is done twice.
+// With 32 registers nothing is recomputed.
 // CHECK-LABEL: @twice_narrow
 // CHECK-NOT: kgpu.keep
 // CHECK: return
@@ -112,8 +112,8 @@ func.func @twice_narrow(%x: tensor<4096xf16, #half>, %m: !kgpu.mem<4096xf32, #la
 
 // -----
 
-// Nothing to gain: few registers; no narrow tile behind it; two narrow tiles that are as wide together; used behind the
-// exchange only, or before it only.
+// Nothing to gain: few registers; no narrow tile to compute it from; two narrow tiles that are as wide together; used
+// only after the exchange, or only before it.
 // CHECK-LABEL: @small(
 // CHECK-NOT: kgpu.keep
 #small = #layout.map<blocked [2048] vector 8 warps 4>
@@ -159,7 +159,7 @@ func.func @one_side(%x: tensor<8192xf16, #row>, %r: tensor<8192xf16, #row>, %m: 
   %y = arith.mulf %b, %q : tensor<8192xf32, #row>
   return %y : tensor<8192xf32, #row>
 }
-// The sum's operands are there after the exchange anyway: waiting as they are costs nothing.
+// The operands of the sum are needed after the exchange anyway: keeping them costs nothing.
 // CHECK-LABEL: @sum_of_two_used(
 // CHECK: kgpu.local_load
 // CHECK-COUNT-2: kgpu.keep

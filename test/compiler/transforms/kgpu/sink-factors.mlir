@@ -1,4 +1,4 @@
-// Factors are converted where they are multiplied.
+// Operands are converted where they are multiplied.
 // RUN: kiln-opt %s --kiln-sink-factors | FileCheck %s
 
 !rows = tensor<64x32xf16, #layout.map<blocked [64, 32] vector 8 warps 4>>
@@ -20,7 +20,7 @@ func.func @sunk(%x: !rows, %y: !columns, %c: !c) -> !c {
   return %d : !c
 }
 
-// Two products use one factor, which stays where both see it.
+// Two products use one operand, whose conversion stays where it dominates both.
 // CHECK-LABEL: @shared
 // CHECK-NEXT: %[[A:.*]] = kgpu.convert %arg0
 // CHECK-NEXT: arith.addf
@@ -36,7 +36,7 @@ func.func @shared(%x: !rows, %y: !columns, %z: !columns, %c: !c) -> !c {
   return %e : !c
 }
 
-// A factor of a loop that does not change in it is converted once, before it.
+// A loop-invariant operand is converted once, before the loop.
 // CHECK-LABEL: @before_the_loop
 // CHECK-NEXT: kgpu.convert %arg0
 // CHECK: scf.for

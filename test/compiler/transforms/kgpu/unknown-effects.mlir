@@ -1,4 +1,4 @@
-// Undeclared effects and unknown regions are refused by everything that relies on effects.
+// Undeclared effects and unknown regions are rejected by every pass that relies on effects.
 // RUN: kiln-opt %s --split-input-file --kiln-insert-barriers -verify-diagnostics
 // RUN: kiln-opt %s --split-input-file --kiln-verify-barriers -verify-diagnostics
 // RUN: kiln-opt %s --split-input-file --kiln-plan-shared-memory -verify-diagnostics
@@ -15,7 +15,7 @@ func.func @region(%p: !tile.ptr<f32>, %x: f32) attributes {tile.kernel} {
 
 // -----
 
-// A load of LLVM's reads memory, it does not say which.
+// An LLVM load reads memory, but does not say which.
 func.func @effects(%a: i64) attributes {tile.kernel} {
   %q = llvm.inttoptr %a : i64 to !llvm.ptr
   // expected-error @below {{'llvm.load' op expected declared effects on global memory, shared memory or order (because barriers and waits go by what an op does), got others}}

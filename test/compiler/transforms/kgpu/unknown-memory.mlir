@@ -1,4 +1,4 @@
-// Memory of unknown origin is refused by every analysis that needs its origin.
+// Memory of unknown origin is rejected by every analysis that needs its origin.
 // RUN: kiln-opt %s --split-input-file --kiln-insert-barriers -verify-diagnostics
 // RUN: kiln-opt %s --split-input-file --kiln-verify-barriers -verify-diagnostics
 // RUN: kiln-opt %s --split-input-file --kiln-plan-shared-memory -verify-diagnostics
@@ -34,7 +34,7 @@ func.func @of_a_branch(%c: i1) attributes {tile.kernel} {
 
 // -----
 
-// Carried by a loop: which of them it is depends on the iteration.
+// Carried by a loop: which memory it is depends on the iteration.
 #m = #layout.map<row_major [128]>
 func.func @carried(%n: i32) attributes {tile.kernel} {
   %zero = arith.constant 0 : i32

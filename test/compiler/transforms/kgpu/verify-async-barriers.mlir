@@ -1,4 +1,4 @@
-// What roles, the copy engine and tensor cores need is found missing.
+// The verifier finds what is missing for roles, the copy engine and tensor cores.
 // RUN: kiln-opt %s --split-input-file --kiln-verify-barriers -verify-diagnostics
 
 #t = #layout.map<blocked [128] vector 1 warps 4>
@@ -18,7 +18,7 @@ func.func @removed_in_role() {
 
 // -----
 
-// A role's own barrier includes no thread outside it: neither those that wrote before nor those that read after.
+// A role's own barrier includes no thread outside the role: neither those that wrote before nor those that read after.
 #t = #layout.map<blocked [128] vector 1 warps 4>
 #m = #layout.map<row_major [128]>
 func.func @barrier_of_a_role_alone(%x: tensor<128xf32, #t>) -> tensor<128xf32, #t> {
@@ -136,7 +136,7 @@ func.func @one_of_two_arrays_through_shared_memory(%p: !tile.ptr<f32>, %q: !tile
 
 // -----
 
-// The copy engine reads what a role's map says, which the other writes.
+// The copy engine reads through one role's map what the other role writes.
 #m = #layout.map<swizzled [64, 64] element 2 bytes 128>
 func.func @copied_array_of_two_roles(%pa: !tile.ptr<f16>, %m: i64, %s: i64, %i: i32, %x: f16) {
   %one = arith.constant 1 : i64
@@ -159,7 +159,7 @@ func.func @copied_array_of_two_roles(%pa: !tile.ptr<f16>, %m: i64, %s: i64, %i: 
 
 // -----
 
-// The same in one role: a fetch is over only for who receives it, and sees no store of threads.
+// The same in one role: only the receiver knows that a load has finished, and a load does not see stores of threads.
 #m = #layout.map<swizzled [64, 64] element 2 bytes 128>
 func.func @copied_array(%pa: !tile.ptr<f16>, %m: i64, %s: i64, %i: i32, %x: f16) {
   %one = arith.constant 1 : i64
@@ -200,7 +200,7 @@ func.func @no_fence(%x: tensor<64x64xf16, #t>, %c: tensor<64x64xf32, #acc>) {
 
 // -----
 
-// Behind the barrier it is too late; and in one branch it is for that one.
+// After the barrier it is too late; in one branch, it is for that branch only.
 #rows = #layout.map<swizzled [64, 64] element 2 bytes 128>
 #t = #layout.map<blocked [64, 64] vector 8 warps 4>
 #acc = #layout.map<wgmma_acc [64, 64] groups 1>
@@ -229,7 +229,7 @@ func.func @late_fence(%x: tensor<64x64xf16, #t>, %c: tensor<64x64xf32, #acc>, %s
 
 // -----
 
-// A barrier is no wait: the factor is read until the wait that leaves no more pending than were begun behind.
+// A barrier is not a wait: the operand is read until the wait that leaves no more pending than were started after it.
 #rows = #layout.map<swizzled [64, 64] element 2 bytes 128>
 #t = #layout.map<blocked [64, 64] vector 8 warps 4>
 #acc = #layout.map<wgmma_acc [64, 64] groups 1>
@@ -248,7 +248,7 @@ func.func @written_too_early(%x: tensor<64x64xf16, #t>, %c: tensor<64x64xf32, #a
 
 // -----
 
-// Around a loop the product of the iteration before is one behind, that of the last is none.
+// Around a loop, one product was started after the previous iteration's, and none after the last one's.
 #rows = #layout.map<swizzled [64, 64] element 2 bytes 128>
 #t = #layout.map<blocked [64, 64] vector 8 warps 4>
 #acc = #layout.map<wgmma_acc [64, 64] groups 1>
@@ -324,7 +324,7 @@ func.func @array_written(%pc: !tile.ptr<f16>, %m: i64, %s: i64, %i: i32) {
 
 // -----
 
-// Two copies to one array, one after the other, may be done in another order.
+// Two copies to one array, one after the other, may complete in either order.
 #rows = #layout.map<swizzled [64, 64] element 2 bytes 128>
 func.func @copies_overtake(%pc: !tile.ptr<f16>, %m: i64, %s: i64, %i: i32, %j: i32) {
   %one = arith.constant 1 : i64
@@ -342,7 +342,7 @@ func.func @copies_overtake(%pc: !tile.ptr<f16>, %m: i64, %s: i64, %i: i32, %j: i
 
 // -----
 
-// A block that ends takes its shared memory with it.
+// When a block ends, its shared memory is freed.
 #rows = #layout.map<swizzled [64, 64] element 2 bytes 128>
 func.func @ends_too_early(%pc: !tile.ptr<f16>, %m: i64, %s: i64, %i: i32) {
   %one = arith.constant 1 : i64
@@ -380,7 +380,7 @@ func.func @barrier_of_no_role() {
 
 // -----
 
-// Threads of a role of all ctas have no barrier of their own.
+// The threads of one role in all CTAs have no common barrier.
 module attributes {kgpu.cluster = 2 : i32} {
   func.func @cluster_in_role() {
     kgpu.roles @one warps 4 {
@@ -394,7 +394,7 @@ module attributes {kgpu.cluster = 2 : i32} {
 
 // -----
 
-// In a cluster as elsewhere: the barrier comes after the fence.
+// In a cluster as elsewhere, the barrier comes after the fence.
 #t = #layout.map<digits [128, 64] reg (0, 1) (0, 2) (0, 4) (16, 0) (32, 0) lane (0, 8) (0, 16) (0, 32) (1, 0) (2, 0) warp (4, 0) (8, 0) cta (64, 0)>
 #rows = #layout.map<digits [128, 64] cta (64, 0) offset (0, 1) (0, 2) (0, 4) (0, 8) (0, 16) (0, 32) (1, 8) (2, 16) (4, 32) (8, 0) (16, 0) (32, 0)>
 module attributes {kgpu.cluster = 2 : i32} {
@@ -420,7 +420,7 @@ module attributes {kgpu.cluster = 2 : i32} {
 
 // -----
 
-// Of what each group has by itself a barrier of its threads is enough, in both directions.
+// For data of a single group a barrier of its threads is enough, in both directions.
 #rows = #layout.map<swizzled [128, 64] element 2 bytes 128>
 #acc = #layout.map<wgmma_acc [128, 64] groups 2>
 func.func @by_groups(%pc: !tile.ptr<f16> {tile.disjoint}, %pd: !tile.ptr<f16> {tile.disjoint}, %m: i64, %s: i64, %i: i32) {
@@ -450,7 +450,7 @@ func.func @by_groups(%pc: !tile.ptr<f16> {tile.disjoint}, %pd: !tile.ptr<f16> {t
 
 // -----
 
-// A group's barrier orders nothing that the other group did: columns,
+// A group's barrier does not order what the other group did: columns,
 #rows = #layout.map<swizzled [128, 64] element 2 bytes 128>
 #cols = #layout.map<digits [128, 64] reg (0, 1) (0, 2) (0, 4) (32, 0) (64, 0) lane (0, 8) (0, 16) (1, 0) (2, 0) (4, 0) warp (8, 0) (16, 0) group (0, 32)>
 func.func @columns_of_groups(%pc: !tile.ptr<f16> {tile.disjoint}, %m: i64, %s: i64, %i: i32) {
@@ -620,7 +620,7 @@ func.func @waited_too_late(%pc: !tile.ptr<f16> {tile.disjoint}, %m: i64, %s: i64
 
 // -----
 
-// Nothing orders what threads of two groups copy to one array.
+// Copies to one array by threads of two groups are unordered.
 #rows = #layout.map<swizzled [128, 64] element 2 bytes 128>
 #acc = #layout.map<wgmma_acc [128, 64] groups 2>
 func.func @two_copies(%pc: !tile.ptr<f16> {tile.disjoint}, %m: i64, %s: i64, %i: i32) {

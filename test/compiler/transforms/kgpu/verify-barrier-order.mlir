@@ -1,8 +1,9 @@
-// Arrivals at the barrier of the cluster and waits for it take turns on every path, whichever op brings them, and no
-// barrier stands where threads part.
+// Arrivals at the cluster barrier and waits for it alternate on every path, whichever op brings them, and there is no
+// barrier where threads diverge.
 // RUN: kiln-opt %s --split-input-file --kiln-verify-barriers -verify-diagnostics
 
-// What is right: halves around other work, whole barriers between pairs, in branches and loops that end as they began.
+// Valid: halves around other work, whole barriers between pairs, branches and loops that end in the state in which they
+// began.
 module attributes {kgpu.cluster = 2 : i32} {
   func.func @correct(%c: i1, %n: i32, %p: !tile.ptr<i32>) {
     %zero = arith.constant 0 : i32
@@ -27,11 +28,11 @@ module attributes {kgpu.cluster = 2 : i32} {
       kgpu.cluster_wait
     }
     kgpu.cluster_arrive
-    // No barrier in the loop: the arrival may stay open over it.
+    // No barrier in the loop: the arrival may stay open across it.
     scf.for %i = %zero to %n step %one : i32 {
       %old = tile.atomic_rmw add relaxed gpu %p, %one : !tile.ptr<i32>, i32
     }
-    // Open whenever its condition is evaluated, and so when it is left.
+    // Open whenever the condition is evaluated, and so also on exit.
     scf.while : () -> () {
       kgpu.cluster_wait
       kgpu.cluster_arrive
@@ -60,7 +61,7 @@ module attributes {kgpu.cluster = 2 : i32} {
 
 // -----
 
-// One cta is no cluster: the program's barriers are the cta's, and may come in between.
+// A single CTA is not a cluster: the program's barriers are the CTA's, and may come in between.
 func.func @one_cta(%p: !tile.ptr<i32>, %one: i32) {
   kgpu.cluster_arrive
   tile.barrier
@@ -129,7 +130,7 @@ func.func @whole_barrier_between() {
 
 // -----
 
-// The program's barrier is the cluster's where an instance is a cluster.
+// If an instance is a cluster, the program's barrier is the cluster's.
 module attributes {kgpu.cluster = 2 : i32} {
   func.func @program_barrier_between() {
     // expected-note @below {{the arrival}}
@@ -143,7 +144,7 @@ module attributes {kgpu.cluster = 2 : i32} {
 
 // -----
 
-// So is the one that the order of an atomic brings: before it,
+// So is the one that an atomic's memory order brings: before it,
 module attributes {kgpu.cluster = 2 : i32} {
   func.func @release_between(%p: !tile.ptr<i32>, %one: i32) {
     // expected-note @below {{the arrival}}
@@ -157,7 +158,7 @@ module attributes {kgpu.cluster = 2 : i32} {
 
 // -----
 
-// and behind it, here around a loop.
+// and after it, here around a loop.
 module attributes {kgpu.cluster = 2 : i32} {
   func.func @acquire_between(%p: !tile.ptr<i32>, %one: i32, %n: i32) {
     %zero = arith.constant 0 : i32
@@ -180,7 +181,7 @@ func.func @arrives_in_one_branch(%c: i1) {
     // expected-note @below {{the arrival}}
     kgpu.cluster_arrive
   }
-  // The same condition does not help: paths are not told apart by what they decided.
+  // Repeating the condition does not help: the analysis does not correlate paths.
   scf.if %c {
     kgpu.cluster_wait
   }
@@ -231,7 +232,7 @@ func.func @waits_in_every_iteration(%n: i32) {
 
 // -----
 
-// The condition's side is run once more than the other.
+// The condition region runs once more often than the body.
 func.func @while_of_halves(%c: i1) {
   // expected-error @below {{'scf.while' op expected each iteration to leave the barrier of the cluster as it found it}}
   scf.while : () -> () {
@@ -262,7 +263,7 @@ func.func @while_left_open(%c: i1) {
 
 // -----
 
-// Each thread may take an iteration of its own. Barriers of the cta are no better there than those of the cluster.
+// Threads may take different iterations. CTA barriers are as invalid there as cluster barriers.
 func.func @threads_part(%n: index) {
   %zero = arith.constant 0 : index
   %one = arith.constant 1 : index

@@ -32,7 +32,7 @@ func.func @around_the_loop(%x: tensor<128xf32, #t>, %n: i32) {
 
 // -----
 
-// Slots that alternate are fine from one iteration to the next, and wrong when left and entered again.
+// Alternating slots are fine from one iteration to the next, and wrong if the loop is left and entered again.
 #t = #layout.map<blocked [128] vector 1 warps 4>
 #m = #layout.map<row_major [128]>
 func.func @entered_again(%x: tensor<128xf32, #t>, %n: i32) {
@@ -73,7 +73,7 @@ func.func @one_branch(%x: tensor<128xf32, #t>, %c: i1) -> tensor<128xf32, #t> {
 
 // -----
 
-// A barrier of the cta does not order stores into other ctas; and nobody waited for them to run.
+// A CTA barrier does not order stores into other CTAs; and nothing waited for those to run.
 #row = #layout.map<blocked [128] vector 1 warps 4 ctas 2 split 0>
 #each = #layout.map<digits [128] cta (0) offset (1) (2) (4) (8) (16) (32) (64)>
 func.func @narrow(%x: tensor<128xf32, #row>) -> tensor<128xf32, #row> {
@@ -89,7 +89,7 @@ func.func @narrow(%x: tensor<128xf32, #row>) -> tensor<128xf32, #row> {
 
 // -----
 
-// Bytes of a ring are free after its last receive, of which nothing is read: a barrier is there.
+// A ring's bytes are free after its last receive, if nothing of it is read: the receive is a barrier.
 #t = #layout.map<blocked [128] vector 1 warps 4>
 #m = #layout.map<row_major [128]>
 !mem = !kgpu.mem<128xf32, #m>
@@ -117,7 +117,7 @@ func.func @behind_the_ring(%d: !tile.desc<tensor<128xf32>>, %i: i32) -> tensor<1
 
 // -----
 
-// The slot is read after the last receive: threads may still do so.
+// The slot is read after the last receive: threads may still be reading.
 #t = #layout.map<blocked [128] vector 1 warps 4>
 #m = #layout.map<row_major [128]>
 !mem = !kgpu.mem<128xf32, #m>
@@ -142,7 +142,7 @@ func.func @still_read(%d: !tile.desc<tensor<128xf32>>, %i: i32) -> tensor<128xf3
 
 // -----
 
-// Copies may be in flight where the allocation is used; and a ring of barriers is one as long as the kernel runs.
+// Copies may be in flight while the allocation is used; and a ring with mbarriers is live as long as the kernel runs.
 #t = #layout.map<blocked [128] vector 1 warps 4>
 #m = #layout.map<row_major [128]>
 !mem = !kgpu.mem<128xf32, #m>

@@ -1,4 +1,4 @@
-// What kiln-verify-channels refuses, by what goes wrong; mutate-channels.test has many more.
+// What kiln-verify-channels rejects, by what goes wrong; mutate-channels.test has many more.
 // RUN: kiln-opt %s --kiln-verify-channels -split-input-file -verify-diagnostics
 
 !m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
@@ -39,7 +39,7 @@ func.func @bounds_that_differ(%n: i32, %v: tensor<64xf32>) {
 
 // -----
 
-// Each role reads the bound by itself: it is written in between.
+// Each role reads the bound itself, and it is written in between.
 !m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
 !ring = !kgpu.channel<2 x (!m)>
 func.func @bounds_read_twice(%p: !tile.ptr<i32>, %if: i1) {
@@ -105,7 +105,7 @@ func.func @condition_of_one_role(%if: i1) {
 
 // -----
 
-// The hundredth iteration does more than the others: no finite number of runs would show it.
+// The hundredth iteration does more than the others: unrolling a few iterations would not show it.
 !m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
 !ring = !kgpu.channel<2 x (!m)>
 func.func @condition_far_inside(%n: i32) {
@@ -145,7 +145,7 @@ func.func @condition_far_inside(%n: i32) {
 
 // -----
 
-// A consumer that is a step behind needs two slots.
+// A consumer that is one step behind needs two slots.
 !a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 !ring = !kgpu.channel<1 x (!a)>
 func.func @too_few_slots(%n: i32) {
@@ -191,7 +191,7 @@ func.func @too_few_slots(%n: i32) {
 
 // -----
 
-// Each waits for what the other does afterwards.
+// Each role waits for what the other does afterwards.
 !m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
 !ring = !kgpu.channel<2 x (!m)>
 func.func @crossed() {
@@ -295,7 +295,7 @@ func.func @until_something(%v: tensor<64xf32>, %p: !tile.ptr<i1>) {
 
 // -----
 
-// A counted loop in it is no help.
+// A counted loop inside it does not help.
 !m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
 !ring = !kgpu.channel<2 x (!m)>
 func.func @counted_until_something(%v: tensor<64xf32>, %p: !tile.ptr<i1>, %n: i32) {
@@ -387,7 +387,7 @@ func.func @used_in_flight(%x: tensor<64x64xf16>, %c: tensor<64x64xf32>, %b: !kgp
 
 // -----
 
-// The last two products may be in flight: the first of them is not settled yet.
+// The last two products may be in flight: the first of them has not completed yet.
 !a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 func.func @used_before_it_is_settled(%c: tensor<64x64xf32>) -> tensor<64x64xf32> {
   %m = kgpu.alloc : !a
@@ -403,7 +403,7 @@ func.func @used_before_it_is_settled(%c: tensor<64x64xf32>) -> tensor<64x64xf32>
 
 // -----
 
-// The product behind it stands in a loop that may not run.
+// The later product is in a loop that may not run.
 !a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 func.func @used_where_nothing_need_follow(%c: tensor<64x64xf32>, %n: i32) -> tensor<64x64xf32> {
   %zero = arith.constant 0 : i32
@@ -434,7 +434,7 @@ func.func @never_waited_for(%c: tensor<64x64xf32>) {
 
 // -----
 
-// No receive between the last reads of a slot and its refilling: threads are not kept together.
+// No receive between the last reads of a slot and its refill: nothing synchronises the threads.
 !m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
 !ring = !kgpu.channel<1 x (!m)>
 func.func @own_copies_too_early(%v: tensor<64xf32>) {
@@ -458,7 +458,7 @@ func.func @own_copies_too_early(%v: tensor<64xf32>) {
 
 // -----
 
-// A slot is filled by the last of two groups: a wait that leaves one in flight is not one for it.
+// A slot is filled by the later of two groups: a wait that leaves one in flight does not cover it.
 !m = !kgpu.mem<64x64xf16, #layout.map<row_major [64, 64]>>
 !ring = !kgpu.channel<2 x (!m)>
 func.func @last_group_under_way(%d: !tile.desc<tensor<64x64xf16>>, %i: i32) {
@@ -526,7 +526,8 @@ func.func @not_read(%d: !tile.desc<tensor<64x64xf16>>, %i: i32) {
 
 // -----
 
-// Two channels share the count of groups: the last one closed is of the other channel, and the one before is in flight.
+// Two channels share the count of groups: the last one committed belongs to the other channel, and the one before is in
+// flight.
 !m = !kgpu.mem<64x64xf16, #layout.map<row_major [64, 64]>>
 !ring = !kgpu.channel<2 x (!m)>
 func.func @groups_of_two_channels(%d: !tile.desc<tensor<64x64xf16>>, %i: i32) {
@@ -551,8 +552,8 @@ func.func @groups_of_two_channels(%d: !tile.desc<tensor<64x64xf16>>, %i: i32) {
 
 // -----
 
-// Two readers take turns, and nothing says that the second waits for the first. That the slot is filled again only when the
-// first has read it does not help: the barrier tells the second so before it was filled at all.
+// Two readers take turns, and nothing makes the second wait for the first. That the slot is refilled only after the
+// first has read it does not help: the mbarrier tells the second reader so before the slot was filled at all.
 !m = !kgpu.mem<32xf32, #layout.map<row_major [32]>>
 !ring = !kgpu.channel<1 x (!m)>
 func.func @no_turn() {
@@ -588,7 +589,7 @@ func.func @no_turn() {
 
 // -----
 
-// Both read the same slot, and nothing reads the other.
+// Both readers read the same slot, and nothing reads the other slot.
 !m = !kgpu.mem<32xf32, #layout.map<row_major [32]>>
 !ring = !kgpu.channel<2 x (!m)>
 func.func @same_slot() {

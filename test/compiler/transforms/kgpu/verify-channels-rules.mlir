@@ -1,5 +1,5 @@
-// Rules of kiln-verify-channels about one step or one role, each broken by as little as there can be.
-// test/python/compiler/test_verifier_rules.py asks that no rule is without such a program.
+// Rules of kiln-verify-channels about one step or one role, each broken by a minimal program.
+// test/python/compiler/test_verifier_rules.py requires such a program for every rule.
 // RUN: kiln-opt %s --kiln-verify-channels -split-input-file -verify-diagnostics -allow-unregistered-dialect
 
 !m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>

@@ -1,7 +1,7 @@
-// Kernels that use channels as they have to be: each is accepted. mutate-channels.test takes them apart.
+// Correct uses of channels: each kernel is accepted. mutate-channels.test mutates them.
 // RUN: kiln-opt %s --kiln-verify-channels -split-input-file | FileCheck %s
 
-// One warp copies, two groups multiply, one product stays in flight (lag 1); program instances one after the other.
+// One warp copies, two groups multiply, one product stays in flight (lag 1); program instances run one after the other.
 !a = !kgpu.mem<128x64xf16, #layout.map<swizzled [128, 64] element 2 bytes 128>>
 !b = !kgpu.mem<64x128xf16, #layout.map<swizzled [64, 128] element 2 bytes 128>>
 !ring = !kgpu.channel<4 x (!a, !b)>
@@ -66,7 +66,7 @@ func.func @cooperative(%pa: !tile.ptr<f16>, %pb: !tile.ptr<f16>, %pc: !tile.ptr<
 
 // -----
 
-// Nothing stays in flight (lag 0); the tile is stored by the copy engine, from memory that has its place.
+// Nothing stays in flight (lag 0); the tile is stored by the copy engine, from its own memory.
 !a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 !acc = tensor<64x64xf16, #layout.map<wgmma_acc [64, 64] groups 1>>
 !ring = !kgpu.channel<2 x (!a, !a)>
@@ -118,7 +118,7 @@ func.func @stored_by_copies(%pa: !tile.ptr<f16>, %pc: !tile.ptr<f16>, %m: i64, %
 
 // -----
 
-// Two channels of different lengths, as for keys and values; two roles of consumers read the keys.
+// Two channels of different lengths, as for keys and values; two consumer roles read the keys.
 !k = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 !keys = !kgpu.channel<3 x (!k)>
 !values = !kgpu.channel<2 x (!k)>
@@ -190,8 +190,8 @@ func.func @two_channels(%pa: !tile.ptr<f16>, %m: i64, %n: i32, %q: tensor<64x64x
 
 // -----
 
-// One role does both: two of three slots are filled ahead, then each iteration fills two further than it reads. The
-// first factor is copied by one thread, and the second is stored by all.
+// One role does both: two of three slots are filled ahead, then each iteration fills the slot two steps after the one
+// it reads. The first operand is copied by one thread, and the second is stored by all.
 !a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 !ring = !kgpu.channel<3 x (!a)>
 // CHECK-LABEL: @simple
@@ -254,8 +254,8 @@ func.func @simple(%pa: !tile.ptr<f16>, %m: i64, %begin: i32, %end: i32, %v: tens
 
 // -----
 
-// Where the loop begins is computed behind where it ends, and both are looked at in front of it: what is copied ahead is
-// read, however often the loop runs.
+// The loop's start is computed after its end, and both are used before it: everything copied ahead is read, however
+// often the loop runs.
 !m = !kgpu.mem<64x64xf16, #layout.map<row_major [64, 64]>>
 !ring = !kgpu.channel<2 x (!m)>
 // CHECK-LABEL: @begins_late
@@ -297,7 +297,7 @@ func.func @begins_late(%d: !tile.desc<tensor<64x64xf16>>, %n: i32, %from: i32) {
 
 // -----
 
-// The threads' own copies (here: stores), read by themselves: no barriers of the channel, those of receives order it.
+// The threads' own copies (here stores), read by the same threads: the receives order them, without mbarriers.
 !a = !kgpu.mem<64x64xf16, #layout.map<row_major [64, 64]>>
 !ring = !kgpu.channel<3 x (!a)>
 // CHECK-LABEL: @own_copies
@@ -343,8 +343,8 @@ func.func @own_copies(%end: i32, %v: tensor<64x64xf16>) {
 
 // -----
 
-// A cluster of two: each has rows of the left factor, and sends half of the right one to both. Which tiles there are is
-// decided by a condition that both roles compute.
+// A cluster of two: each CTA has rows of the left operand, and sends half of the right one to both. A condition that
+// both roles compute decides which tiles there are.
 !a = !kgpu.mem<256x64xf16, #layout.map<swizzled [256, 64] element 2 bytes 128 ctas 2 split 0>>
 !b = !kgpu.mem<64x128xf16, #layout.map<swizzled [64, 128] element 2 bytes 128 ctas 2>>
 !ring = !kgpu.channel<3 x (!a, !b)>
@@ -402,7 +402,7 @@ func.func @cluster(%pa: !tile.ptr<f16>, %pb: !tile.ptr<f16>, %m: i64, %k: i32, %
 
 // -----
 
-// A role stores what another multiplies: a fence between stores and commit.
+// One role stores what another multiplies: there is a fence between the stores and the commit.
 !a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 !ring = !kgpu.channel<2 x (!a)>
 // CHECK-LABEL: @stored_by_threads
@@ -442,7 +442,7 @@ func.func @stored_by_threads(%p: !tile.ptr<f16>, %n: i32) {
 
 // -----
 
-// Bounds are constants, and so is what was computed from them: the last slot is released whatever happens.
+// Bounds are constants, and so is what was computed from them: the last slot is released in any case.
 !a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 !ring = !kgpu.channel<2 x (!a)>
 // CHECK-LABEL: @known_to_run
@@ -509,7 +509,7 @@ func.func @known_to_run() {
 
 // -----
 
-// What is no step of a channel may stand in a loop that runs until a condition is over.
+// Ops that are no steps of a channel may be in a loop that runs until a condition fails.
 !a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 // CHECK-LABEL: @until_something
 func.func @until_something(%x: tensor<64x64xf16>, %c: tensor<64x64xf32>, %p: !tile.ptr<i1>) {
@@ -529,7 +529,7 @@ func.func @until_something(%x: tensor<64x64xf16>, %c: tensor<64x64xf32>, %p: !ti
 
 // -----
 
-// Of two products in flight the first is waited for alone, and used while the second goes on.
+// Of two products in flight the first is waited for separately, and used while the second continues.
 !a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 // CHECK-LABEL: @one_of_two
 func.func @one_of_two(%c: tensor<64x64xf32>) -> tensor<64x64xf32> {
@@ -545,7 +545,7 @@ func.func @one_of_two(%c: tensor<64x64xf32>) -> tensor<64x64xf32> {
 
 // -----
 
-// Each role reads the bound by itself: nobody writes it, so both read the same.
+// Each role reads the bound itself: nothing writes it, so both read the same value.
 !m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
 !ring = !kgpu.channel<2 x (!m)>
 // CHECK-LABEL: @bounds_read_twice_of_constants

@@ -1,4 +1,4 @@
-// The verifier has its own idea of who touches what, by going through all elements.
+// The verifier determines independently which thread accesses what, by enumerating all elements.
 // RUN: kiln-opt %s --split-input-file --kiln-verify-barriers -verify-diagnostics
 
 #t = #layout.map<blocked [128] vector 1 warps 4>
@@ -31,7 +31,8 @@ func.func @other_layout(%p: !tile.ptr<f32>, %n: i64, %i: i32, %v: tensor<128xf32
 
 // -----
 
-// Elements at one address that one thread holds are in its order: what insertion has no argument for, this finds.
+// Elements at one address held by one thread are in that thread's order: insertion cannot prove this, but the verifier
+// finds it.
 #regs = #layout.map<blocked [512] vector 4 warps 4>
 func.func @repeated_in_a_thread(%p: !tile.ptr<f32>) {
   %r = tile.make_range 0 to 512 : tensor<512xi32, #regs>
@@ -176,7 +177,7 @@ func.func @carried_narrow(%p: !tile.ptr<f32>, %n: i32) {
 
 // -----
 
-// A sum of 8 bits wraps by 256, by which an iteration that goes on by 512 comes into the midst of another.
+// A sum of 8 bits wraps at 256, so an iteration that advances by 512 overlaps another.
 #e = #layout.map<blocked [512] vector 4 warps 4>
 func.func @counted_in_bytes(%p: !tile.ptr<f32>, %n: i8, %c: i8) {
   %zero = arith.constant 0 : i8

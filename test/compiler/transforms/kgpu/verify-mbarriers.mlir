@@ -1,4 +1,4 @@
-// Nobody tells a sender that memory with an mbarrier was read: what makes one safe is checked by itself.
+// No sender is told that memory with an mbarrier was read: the rules that make such memory safe are checked separately.
 // RUN: kiln-opt %s --split-input-file --kiln-verify-barriers -verify-diagnostics
 
 #part = #layout.map<digits [16] lane (0) (0) (0) (0) (0) warp (1) (2) cta (4) (8)>
@@ -52,7 +52,7 @@ func.func @deeper(%x: tensor<16xf32, #part>, %c: i1) {
 
 // -----
 
-// A view of it is it: read before it has come.
+// A view is the same memory: it is read before the data has arrived.
 #rows = #layout.map<wgmma_acc [128, 16] groups 1 ctas 2 split 0>
 #one = #layout.map<wgmma_acc [64, 16] groups 1 ctas 2 split 1>
 #m = #layout.map<digits [128, 16] cta (0, 8) offset (0, 1) (0, 2) (0, 4) (1, 0) (2, 0) (4, 0) (8, 0) (16, 0) (32, 0) (64, 0)>
@@ -93,7 +93,7 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 2 : i32} {
 
 // -----
 
-// What is said to have arrived first thing orders nothing: a barrier of the cta's own memory is still missing.
+// A relaxed arrival at the start orders nothing: a barrier for the CTA's own memory is still missing.
 #t = #layout.map<blocked [128] vector 1 warps 4 ctas 2>
 #m = #layout.map<digits [128] cta (0) offset (1) (2) (4) (8) (16) (32) (64)>
 func.func @relaxed(%x: tensor<128xf32, #t>) -> tensor<128xf32, #t> {
@@ -109,7 +109,7 @@ func.func @relaxed(%x: tensor<128xf32, #t>) -> tensor<128xf32, #t> {
 
 // -----
 
-// The counters are set up by the relaxed arrival: another one leaves them as they are,
+// The relaxed arrival initialises the mbarriers: another one leaves them as they are,
 #part = #layout.map<digits [16] lane (0) (0) (0) (0) (0) warp (1) (2) cta (4) (8)>
 #m = #layout.map<digits [16] cta (0) (0) offset (1) (2) (4) (8)>
 func.func @never_set_up(%x: tensor<16xf32, #part>) {
@@ -124,7 +124,7 @@ func.func @never_set_up(%x: tensor<16xf32, #part>) {
 
 // -----
 
-// and a second one would set them up while they are in use.
+// and a second one would initialise them while they are in use.
 #part = #layout.map<digits [16] lane (0) (0) (0) (0) (0) warp (1) (2) cta (4) (8)>
 #m = #layout.map<digits [16] cta (0) (0) offset (1) (2) (4) (8)>
 func.func @set_up_twice(%x: tensor<16xf32, #part>) {

@@ -33,7 +33,7 @@ func.func @exp2_scalar(%x: f32) -> f32 {
   return %y : f32
 }
 
-// The exact reduction of huge arguments is entered only when a lane needs it.
+// The exact reduction of huge arguments runs only if some lane needs it.
 // CHECK-LABEL: func @sin_vector
 // CHECK: %[[HUGE:.*]] = arith.cmpf ogt
 // CHECK: %[[ANY:.*]] = vector.reduction <or>, %[[HUGE]] : vector<16xi1> into i1
@@ -47,7 +47,7 @@ func.func @sin_vector(%x: vector<16xf32>) -> vector<16xf32> {
   return %y : vector<16xf32>
 }
 
-// A scalar is its own lane.
+// A scalar is a single lane.
 // CHECK-LABEL: func @cos_scalar
 // CHECK: %[[HUGE:.*]] = arith.cmpf ogt
 // CHECK: scf.if %[[HUGE]]
@@ -56,7 +56,7 @@ func.func @cos_scalar(%x: f64) -> f64 {
   return %y : f64
 }
 
-// Tensors have no reduction here: both ways, then a choice.
+// Tensors have no reduction here: compute both ways, then select.
 // CHECK-LABEL: func @sin_tensor
 // CHECK-NOT: scf.if
 // CHECK: arith.muli %{{.*}} : tensor<4xi64>
@@ -73,7 +73,7 @@ func.func @sin_matrix(%x: vector<2x4xf32>) -> vector<2x4xf32> {
   return %y : vector<2x4xf32>
 }
 
-// fmod repeats until no lane has more to take off; a tensor repeats as often as the exponents allow.
+// fmod loops until no lane has anything left to subtract; for a tensor the loop runs as often as the exponents allow.
 // CHECK-LABEL: func @remainder_vector
 // CHECK: scf.while
 // CHECK: vector.reduction <or>

@@ -1,8 +1,8 @@
-// On a GPU instructions take the place of formulas: which ones, by the row's features.
+// On a GPU instructions replace formulas; the row's features decide which.
 // RUN: kiln-opt %s --kiln-set-target=target=sm_90a --kiln-expand-math | FileCheck %s --check-prefixes=CHECK,HOPPER
 // RUN: kiln-opt %s --kiln-set-target=target=sm_80 --kiln-expand-math | FileCheck %s --check-prefixes=CHECK,AMPERE
 
-// The exponent saturates in one fused step, ex2 does the fraction, a shift the scale.
+// One fused step saturates the exponent, ex2 computes the fraction, a shift applies the scale.
 // CHECK-LABEL: func @exp
 // CHECK: llvm.call_intrinsic "llvm.nvvm.fma.rn.sat.f"
 // CHECK-COUNT-3: math.fma
@@ -23,7 +23,7 @@ func.func @exp_of_doubles(%x: f64) -> f64 {
   return %y : f64
 }
 
-// Only what says `afn` is approximate.
+// Only operations marked `afn` are approximate.
 // CHECK-LABEL: func @quotients
 // CHECK: llvm.call_intrinsic "llvm.nvvm.div.full"
 // CHECK-NEXT: arith.divf %{{.*}}, %{{.*}} : f32
@@ -41,7 +41,7 @@ func.func @quotients(%x: f32, %y: f32, %d: f64) -> (f32, f32, f32, f32, f32, f64
   return %a, %b, %c, %e, %f, %g : f32, f32, f32, f32, f32, f64
 }
 
-// erf that the program sees only as f16: one ex2. As soon as anything else sees it: two polynomials.
+// erf whose result is used only as f16: one ex2. With any other use: two polynomials.
 // CHECK-LABEL: func @gelu_narrow
 // CHECK: math.absf
 // CHECK: arith.minimumf
@@ -69,7 +69,7 @@ func.func @gelu_seen_wide(%x: f32) -> (f16, f32) {
   return %r, %s : f16, f32
 }
 
-// A quotient magnifies errors: the bound is not carried through it.
+// A quotient magnifies errors: the bound is not propagated through it.
 // CHECK-LABEL: func @erf_through_a_quotient
 // CHECK-NOT: ex2
 // CHECK: return
@@ -80,7 +80,7 @@ func.func @erf_through_a_quotient(%x: f32) -> f16 {
   return %r : f16
 }
 
-// Sums and products of narrow floats stay what they are where the machine has them; other functions go through f32.
+// Sums and products of narrow floats stay if the machine has them; other functions go through f32.
 // CHECK-LABEL: func @narrow
 // CHECK: arith.addf %{{.*}} : f16
 // HOPPER: arith.mulf %{{.*}} : bf16
@@ -121,7 +121,7 @@ func.func @conversions(%x: f32, %q: f8E4M3FN, %i: i32) -> (bf16, f32, f8E4M3FN, 
   return %a, %b, %c, %d, %e, %f, %g : bf16, f32, f8E4M3FN, f8E5M2, f32, f16, f32
 }
 
-// Both branches get the sign of x: the polynomial's last sum turns -0.0 into 0.0.
+// Both branches get the sign of x, as the polynomial's last sum turns -0.0 into 0.0.
 // CHECK-LABEL: func @tanh
 // CHECK: %[[Y:.*]] = arith.select
 // CHECK-NEXT: %[[SIGNED:.*]] = math.copysign %[[Y]], %arg0

@@ -1,7 +1,7 @@
 // RUN: kiln-opt %s --kiln-expand-math | FileCheck %s
 // RUN: kiln-opt %s --kiln-set-target=target=cpu-sse --kiln-expand-math | FileCheck %s --check-prefix=SSE
 
-// bf16 is the upper half of an f32; rounding to it is integer arithmetic, NaN stays quiet.
+// bf16 is the upper half of an f32; rounding to it is integer arithmetic, and NaN stays quiet.
 // CHECK-LABEL: func @add_bf16
 // CHECK-DAG: %[[C16:.*]] = arith.constant dense<16> : vector<16xi32>
 // CHECK-DAG: %[[HALF:.*]] = arith.constant dense<32767> : vector<16xi32>
@@ -19,7 +19,7 @@ func.func @add_bf16(%a: vector<16xbf16>, %b: vector<16xbf16>) -> vector<16xbf16>
   return %r : vector<16xbf16>
 }
 
-// Each operation rounds: a pair of conversions in the middle is not dropped.
+// Each operation rounds: a pair of conversions in between is not dropped.
 // CHECK-LABEL: func @each_rounds
 // CHECK: arith.mulf %{{.*}} : f32
 // CHECK: arith.trunci
@@ -47,7 +47,7 @@ func.func @mul_f16(%a: vector<8xf16>, %b: vector<8xf16>) -> vector<8xf16> {
   return %r : vector<8xf16>
 }
 
-// f64 passes through an f32 rounded to odd: no second rounding is visible.
+// f64 passes through an f32 rounded to odd, so that no double rounding is visible.
 // CHECK-LABEL: func @f64_to_f16
 // CHECK: %[[F:.*]] = arith.truncf %[[X:.*]] : f64 to f32
 // CHECK: %[[BACK:.*]] = arith.extf %[[F]] : f32 to f64
@@ -69,7 +69,7 @@ func.func @e5m2_to_f16(%x: vector<16xf8E5M2>) -> vector<16xf16> {
   return %r : vector<16xf16>
 }
 
-// Signs are bits; loads, stores, selections and constants keep their type.
+// Sign operations act on bits; loads, stores, selections and constants keep their type.
 // CHECK-LABEL: func @signs
 // CHECK: arith.xori
 // CHECK: arith.andi
@@ -82,7 +82,7 @@ func.func @signs(%c: vector<16xi1>, %x: vector<16xf8E4M3FN>) -> vector<16xf8E4M3
   return %r : vector<16xf8E4M3FN>
 }
 
-// Integers of 32 bits reach a narrow type through f64, which holds them exactly.
+// 32-bit integers reach a narrow type through f64, which holds them exactly.
 // CHECK-LABEL: func @int_to_bf16
 // CHECK: arith.sitofp %{{.*}} : vector<16xi32> to vector<16xf64>
 func.func @int_to_bf16(%x: vector<16xi32>) -> vector<16xbf16> {
@@ -109,7 +109,7 @@ func.func @fma_f32(%a: vector<4xf32>, %b: vector<4xf32>, %c: vector<4xf32>) -> v
   return %r : vector<4xf32>
 }
 
-// A sum of f32, rounded to odd, is what fma of f16 rounds; the product of two bf16 may need f64 for that.
+// A sum in f32, rounded to odd, is what fma of f16 rounds; the product of two bf16 may need f64 for that.
 // CHECK-LABEL: func @fma_f16
 // CHECK: %[[P:.*]] = arith.mulf %{{.*}} : vector<4xf32>
 // CHECK: arith.addf %[[P]], %{{.*}} : vector<4xf32>
@@ -142,7 +142,7 @@ func.func @reductions(%x: vector<16xbf16>, %a: bf16, %m: vector<4x16xf8E5M2>, %b
   return %0, %1, %2 : bf16, vector<4xf8E5M2>, vector<16xbf16>
 }
 
-// fp8 saturates; the clamp that says so to MLIR's folds is taken away, also from vectors and behind an extension.
+// fp8 saturates; the clamp that tells MLIR's folds so is removed, also from vectors and after an extension.
 // CHECK-LABEL: func @saturates
 // CHECK: %[[LARGEST:.*]] = arith.constant dense<126> : vector<8xi32>
 // CHECK-NOT: arith.{{maximumf|minimumf}}

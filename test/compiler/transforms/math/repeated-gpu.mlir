@@ -1,5 +1,5 @@
-// On a GPU a function that reduces huge arguments by a long way of its own is expanded once where a thread computes it
-// 64 times; others stay where they are, however often.
+// On a GPU, a function with a long reduction of huge arguments is expanded once if a thread computes it 64 times; other
+// functions are expanded in place, however often they occur.
 // RUN: kiln-opt %s --kiln-set-target=target=sm_90a --kiln-expand-math | FileCheck %s
 
 // CHECK-LABEL: func.func @often(

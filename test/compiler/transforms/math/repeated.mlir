@@ -1,5 +1,5 @@
-// What a program computes 32 times on one type is expanded once, in a function; what it computes less often stays where
-// it is, as does nearly everything on a GPU (repeated-gpu.mlir), where a call costs more than the code.
+// What a program computes 32 times on one type is expanded once, in a function. What it computes less often is expanded
+// in place, as is nearly everything on a GPU (repeated-gpu.mlir), where a call costs more than the code.
 // RUN: kiln-opt %s --kiln-set-target=target=cpu-avx512 --kiln-expand-math | FileCheck %s
 // RUN: kiln-opt %s --kiln-set-target=target=sm_90a --kiln-expand-math | FileCheck %s --check-prefix=GPU
 

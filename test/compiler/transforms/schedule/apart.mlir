@@ -1,4 +1,4 @@
-// Groups that end a tile apart: each stores the rows that it has by boxes of its own, behind barriers of its own threads.
+// Groups that end a tile separately: each stores its own rows with its own boxes, after barriers of its own threads.
 // RUN: kiln-opt %s --split-input-file --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule,kiln-materialize-schedule),canonicalize,cse)' | FileCheck %s
 // Nothing in the role waits for the other group.
 // RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-kgpu-pipeline | FileCheck %s --check-prefix=BARRIERS
@@ -51,7 +51,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "cooperative"} {
 
 // -----
 
-// Of a cluster each cta has two groups, each 64 of its rows.
+// Each CTA of the cluster has two groups of 64 rows each.
 // CHECK-LABEL: func.func @cluster
 // CHECK: kgpu.tensor_map %{{.*}} box [64, 64] swizzle 128 : <tensor<256x64xf16>>
 // CHECK: kgpu.copy_out {{.*}} by_group
@@ -88,7 +88,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.cluster = 2 : i32, kgpu.schedu
 
 // -----
 
-// Two results: nothing would order what one group writes of the first before what another writes of the second.
+// Two results: nothing would order what one group writes of the first before what another group writes of the second.
 // CHECK-LABEL: func.func @two_results
 // CHECK: } @multiply groups 2
 // CHECK-NOT: by_group

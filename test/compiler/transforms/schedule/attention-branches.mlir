@@ -1,11 +1,11 @@
-// Several branches on one condition, which the last steps alone take: steps before have none of them, the last ones all.
-// What is promised of a step is promised wherever it is computed.
+// Several branches on one condition, which only the last steps take: earlier steps contain none of them, the last ones
+// all. An assumption about a step is kept wherever the step is computed.
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule,kiln-materialize-schedule),canonicalize,cse,func.func(kiln-verify-channels))' | FileCheck %s
 
 module attributes {kgpu.num_warps = 8 : i32} {
 // CHECK-LABEL: func.func @branches
 // CHECK: } @multiply
-// The first step may be one of either kind.
+// The first step may be of either kind.
 // CHECK:   kgpu.mma_wait %{{.*}} pending 0
 // CHECK:   scf.if
 // CHECK:   scf.for

@@ -1,5 +1,5 @@
-// Two chained products that read by pointers what the kernel does not write: lengths, which the loading role reads too,
-// and a row that is added to scores, which is read where softmax is.
+// Two chained products that read, through pointers, what the kernel does not write: lengths, which the loading role
+// reads too, and a row that is added to scores, which is read together with softmax.
 // RUN: kiln-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule,kiln-materialize-schedule),canonicalize,cse,func.func(kiln-verify-channels))' | FileCheck %s
 
 module attributes {kgpu.num_warps = 8 : i32} {
@@ -57,7 +57,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 
 // -----
 
-// What the kernel writes may be another number when the other role reads it.
+// What the kernel writes may have changed when the other role reads it.
 module attributes {kgpu.num_warps = 8 : i32} {
 // CHECK-LABEL: func.func @written
 // CHECK-NOT: kgpu.roles
@@ -93,7 +93,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 
 // -----
 
-// A scalar that the kernel writes, and what follows from it: the loading role has neither.
+// A scalar that the kernel writes, and what is computed from it: the loading role has neither.
 module attributes {kgpu.num_warps = 8 : i32} {
 // CHECK-LABEL: func.func @counted
 // CHECK: kgpu.roles @load

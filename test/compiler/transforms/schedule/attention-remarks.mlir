@@ -1,4 +1,4 @@
-// What is not attention's schedule says why, and its products are made where they stand.
+// If attention's schedule does not apply, a remark says why, and the products stay in place.
 // RUN: kiln-opt %s --split-input-file --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule))' --verify-diagnostics -o /dev/null
 
 module attributes {kgpu.num_warps = 8 : i32} {

@@ -1,10 +1,10 @@
-// Two chained products: queries, keys and values come through channels of their own; a step's scores and the product of
-// the step before are begun together, and softmax runs under the latter. Steps that mask are a loop of their own.
+// Two chained products: queries, keys and values each have their own channel. A step's scores and the previous step's
+// product are started together, and softmax overlaps the latter. Steps with a mask are a separate loop.
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule))' | FileCheck %s --check-prefix=CHOSEN
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule,kiln-materialize-schedule),canonicalize,cse,func.func(kiln-verify-channels))' | FileCheck %s
 // RUN: sed 's/kgpu.num_warps = 8 : i32}/kgpu.num_warps = 8 : i32, kgpu.consumers = 1 : i32}/' %s | kiln-opt --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule,kiln-materialize-schedule),canonicalize,cse,func.func(kiln-verify-channels))' | FileCheck %s --check-prefix=SKIPPED
 
-// A group alone has 64 sums in each thread: from the second step on a warp goes around them where all factors are 1.
+// A single group has 64 sums in each thread: from the second step on, a warp skips rescaling them if all factors are 1.
 // SKIPPED: arith.mulf %{{.*}} : tensor<128x64xf32>
 // SKIPPED-COUNT-2: kgpu.rescale %{{.*}} : tensor<128x64xf32>
 // SKIPPED-NOT: kgpu.rescale
@@ -35,14 +35,14 @@ module attributes {kgpu.num_warps = 8 : i32} {
 // CHECK:   scf.for
 // CHECK:     %[[Q:.*]] = kgpu.receive %[[QUERIES]]
 // CHECK:     scf.if
-// The first step: nothing is in flight beside its scores.
+// The first step: only its scores are in flight.
 // CHECK:       kgpu.warpgroup_mma %[[Q]]
 // CHECK-NEXT:  kgpu.mma_wait %{{.*}} pending 0
 // CHECK-NEXT:  kgpu.release %[[KEYS]]
 // CHECK:       scf.if
 // CHECK:       tile.reduce
 // CHECK-NOT:   kgpu.warpgroup_mma
-// Whole steps have no mask.
+// Full steps have no mask.
 // CHECK:       scf.for
 // CHECK:         kgpu.receive %[[KEYS]]
 // CHECK:         %[[S:.*]] = kgpu.warpgroup_mma %[[Q]]
@@ -58,7 +58,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 // CHECK-DAG:     arith.truncf
 // CHECK-DAG:     arith.mulf %[[SUM]]
 // CHECK:         scf.yield
-// The last ones have.
+// The last ones have one.
 // CHECK:       scf.for
 // CHECK:         %[[S:.*]] = kgpu.warpgroup_mma %[[Q]]
 // CHECK:         kgpu.mma_wait %[[S]] pending 1

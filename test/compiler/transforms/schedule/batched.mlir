@@ -1,4 +1,5 @@
-// One matrix of a batch: the array has a dimension more than the block's memory, in front, where a box has side 1.
+// One matrix of a batch: the array has one more dimension than the block's memory, at the front, where a box has side
+// 1.
 // RUN: kiln-opt %s --split-input-file --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule,kiln-materialize-schedule),canonicalize,cse,func.func(kiln-verify-channels))' | FileCheck %s
 // RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-kgpu-pipeline --kiln-kgpu-to-nvvm | FileCheck %s --check-prefix=PTX
 
@@ -18,7 +19,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 // CHECK-NOT: tile.reshape
 // CHECK: kgpu.local_store
 // CHECK: kgpu.copy_out %{{.*}} to %[[MC]][%{{.*}}, %{{.*}}, %{{.*}}] by_group
-// The next panel of 64 columns is 16 KB further, and its box 64 elements.
+// The next panel of 64 columns is 16 KB further, and its box 64 elements further.
 // PTX-LABEL: llvm.func @kiln_batched
 // PTX: cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [$0], [$1, {$2, $3, $4}], [$5];
 // PTX: cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [$0, {$1, $2, $3}], [$4];
@@ -58,7 +59,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 
 // -----
 
-// One right operand for all. (A kernel of this name is no symbol of ours.)
+// One right operand for all. (The kernel's name must not clash with a symbol of ours.)
 // CHECK-LABEL: func.func @shared(
 // CHECK-DAG: kgpu.tensor_map %{{.*}} box [1, 128, 64] swizzle 128
 // CHECK-DAG: kgpu.tensor_map %{{.*}} box [128, 64] swizzle 128
@@ -96,7 +97,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 
 // -----
 
-// In a cluster of two each cta copies 64 rows of the right operand to both: along the second dimension of three.
+// In a cluster of two each CTA copies 64 rows of the right operand to both: along the second of three dimensions.
 // CHECK-LABEL: func.func @cluster(
 // CHECK-DAG: kgpu.tensor_map %{{.*}} box [1, 128, 64] swizzle 128 : <tensor<1x256x64xf16>>
 // CHECK-DAG: kgpu.tensor_map %{{.*}} box [1, 64, 64] swizzle 128 : <tensor<1x128x64xf16>>

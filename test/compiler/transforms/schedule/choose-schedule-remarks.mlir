@@ -1,4 +1,4 @@
-// What fits no schedule says why, and its products are made where they stand.
+// If no schedule applies, a remark says why, and the products stay in place.
 // RUN: kiln-opt %s --split-input-file --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule))' --verify-diagnostics -o /dev/null
 
 module attributes {kgpu.num_warps = 8 : i32} {
@@ -82,7 +82,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // It is changed on its way.
+  // The operand is modified between load and product.
   // expected-remark @below {{schedule simple: a factor is not a block that the loop loads through a descriptor for this product alone}}
   func.func @scaled_factor(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
@@ -264,7 +264,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // Nobody knows what a text does: it may hold a loop.
+  // Nothing is known about inline assembly: it may contain a loop.
   // expected-remark @below {{no schedule: programs may wait for each other}}
   func.func @does_what_it_wants(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32, %flag: !tile.ptr<i32> {tile.disjoint}) attributes {tile.kernel} {
@@ -286,7 +286,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // A read that is not to be left out looks for what another program writes, where it stands in a loop without a count.
+  // A volatile read in a loop without a count polls what another program writes.
   // expected-remark @below {{schedule simple: programs may wait for each other}}
   func.func @polls(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32, %flag: !tile.ptr<i32> {tile.disjoint}) attributes {tile.kernel} {
@@ -335,7 +335,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // Rows of two matrices are none of one.
+  // Rows of two matrices are not rows of one.
   // expected-remark @below {{schedule simple: a factor is not a block that the loop loads through a descriptor for this product alone}}
   func.func @two_matrices(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
@@ -357,7 +357,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // Products of each of several matrices.
+  // A separate product for each of several matrices.
   // expected-remark @below {{no schedule: no instruction multiplies these types from memory as exactly as asked}}
   func.func @product_of_batches(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
@@ -378,7 +378,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // Standing in a loop that runs until a condition is no longer true, how often is not known to both roles.
+  // In a loop that runs until a condition fails: the two roles do not know how often it runs.
   // expected-remark @below {{no schedule: the loop stands in a branch}}
   func.func @in_a_while(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
@@ -448,7 +448,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // A product of f32 is one of tf32 there, which is less than what is asked for.
+  // f32 products would run as tf32, which is less precise than requested.
   // expected-remark @below {{no schedule: no instruction multiplies these types from memory as exactly as asked}}
   func.func @wide_factors(%a: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
@@ -469,7 +469,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // Parts of a factor are made in registers.
+  // Parts of an operand are computed in registers.
   // expected-remark @below {{schedule simple: no instruction multiplies these types from memory as exactly as asked}}
   func.func @parts_of_factors(%a: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
@@ -491,7 +491,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // Instructions sum over 16 elements at a time.
+  // Instructions multiply 16 elements along K at a time.
   // expected-remark @below {{no schedule: no instruction multiplies these types from memory as exactly as asked}}
   func.func @odd_depth(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
@@ -635,7 +635,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // 256 rows of 256 columns take 256 registers in each of two groups, and do not part in three.
+  // 256 rows of 256 columns take 256 registers in each of two groups, and do not divide by three.
   // expected-remark @below {{schedule simple: the tile's rows do not go to groups of four warps in 64s, or their accumulators do not fit}}
   func.func @too_large(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
@@ -698,7 +698,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // Two slots of 96 KB fit alone, not beside 64 KB that leave.
+  // Two slots of 96 KB fit alone, but not together with the 64 KB of the result.
   // expected-remark @below {{schedule simple: two stages do not fit shared memory}}
   func.func @deep_and_wide(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
@@ -775,7 +775,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.stages = 1 : i32} {
 // -----
 
 module attributes {kgpu.num_warps = 8 : i32, kgpu.consumers = 3 : i32} {
-  // Two groups would do; three were asked for.
+  // Two groups would work; three were requested.
   // expected-remark @below {{schedule simple: the tile's rows do not go to groups of four warps in 64s, or their accumulators do not fit}}
   func.func @asked_three(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
@@ -796,7 +796,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.consumers = 3 : i32} {
     return
   }
 
-  // Three groups have 160 registers a thread: 192 rows of 128 columns are 192 accumulators.
+  // Three groups have 160 registers per thread: 192 rows of 128 columns need 192 accumulators.
   // expected-remark @below {{schedule simple: the tile's rows do not go to groups of four warps in 64s, or their accumulators do not fit}}
   func.func @three_full(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
@@ -817,7 +817,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.consumers = 3 : i32} {
     return
   }
 
-  // No instruction of 64 by 256 fits the 128 registers that 16 warps start with.
+  // No instruction of 64 by 256 fits the 128 registers with which 16 warps start.
   // expected-remark @below {{schedule simple: the tile's rows do not go to groups of four warps in 64s, or their accumulators do not fit}}
   func.func @three_wide(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
@@ -841,7 +841,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.consumers = 3 : i32} {
 
 // -----
 
-// Of a role of several ctas there is no barrier.
+// A role of several CTAs has no barrier.
 module attributes {kgpu.num_warps = 8 : i32, kgpu.cluster = 2 : i32} {
   // expected-remark @below {{no schedule: a role of a cluster has no barrier to order its accesses by}}
   func.func @counts_in_a_cluster(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},

@@ -1,5 +1,5 @@
-// A launch that asks for `skinny` gets the columns where the instruction has 64 rows, also where rows would fill it; and
-// where there are no 64 columns it is said why not. Without being asked, rows stay where they are.
+// A launch that asks for `skinny` puts columns on the instruction's side of 64 rows, even if rows would fill it;
+// without 64 columns a remark says why it cannot. If not asked, rows stay where they are.
 // RUN: kiln-opt %s --split-input-file --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule))' --verify-diagnostics | FileCheck %s
 
 module attributes {kgpu.num_warps = 4 : i32, kgpu.schedule = "skinny"} {

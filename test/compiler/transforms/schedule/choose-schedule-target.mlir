@@ -1,5 +1,5 @@
-// Targets that multiply from registers copy past them all the same: as many slots as leave room for another block beside,
-// no more than memory holds.
+// Targets that multiply from registers also copy asynchronously: with as many slots as leave room for a second block,
+// and no more than memory holds.
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_80},func.func(kiln-choose-schedule))' | FileCheck %s --check-prefixes=CHECK,LARGE
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_86},func.func(kiln-choose-schedule))' | FileCheck %s --check-prefixes=CHECK,SMALL
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_89},func.func(kiln-choose-schedule))' | FileCheck %s --check-prefixes=CHECK,SMALL

@@ -1,10 +1,11 @@
-// What is chosen where a schedule fits: groups, slots, which factor has the instruction's rows, how results leave.
+// The choices when a schedule applies: groups, slots, which operand is on the instruction's row side, how results are
+// stored.
 // RUN: kiln-opt %s --split-input-file --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule))' --verify-diagnostics | FileCheck %s
 // RUN: kiln-opt %s --split-input-file --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule,kiln-materialize-schedule),canonicalize,cse)' | FileCheck %s --check-prefix=MADE
-// What is chosen fits the machine, and is proven.
+// The chosen schedule fits the machine and is verified.
 // RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-kgpu-pipeline -o /dev/null
 
-// As many groups as the launch's warps make; 64 KB for the result and three slots of 48 KB.
+// As many groups as the launch's warps form; 64 KB for the result and three slots of 48 KB.
 // CHECK-LABEL: func.func @two_groups(
 // CHECK-SAME: kgpu.schedule = {apart, consumers = 2 : i32, name = "cooperative", staged_store, stages = 3 : i32}, tile.kernel
 // MADE-LABEL: func.func @two_groups(
@@ -35,7 +36,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 
 // -----
 
-// One group's threads would hold 256 accumulators: two are chosen.
+// A single group's threads would hold 256 accumulators: two groups are chosen.
 // CHECK-LABEL: func.func @more_groups(
 // CHECK-SAME: kgpu.schedule = {apart, consumers = 2 : i32, name = "cooperative", staged_store, stages = 3 : i32}, tile.kernel
 module attributes {kgpu.num_warps = 4 : i32} {
@@ -63,7 +64,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// One group multiplies before the warp that loads, and no registers move.
+// One group multiplies, followed by the loading warp; no registers are reallocated.
 // CHECK-LABEL: func.func @one_group(
 // CHECK-SAME: kgpu.schedule = {consumers = 1 : i32, name = "cooperative", staged_store, stages = 6 : i32}, tile.kernel
 // MADE-LABEL: func.func @one_group(
@@ -95,7 +96,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// What was asked for: fewer slots than fit,
+// As requested: fewer slots than fit,
 // CHECK-LABEL: func.func @asked_stages(
 // CHECK-SAME: kgpu.schedule = {apart, consumers = 2 : i32, name = "cooperative", staged_store, stages = 2 : i32}, tile.kernel
 module attributes {kgpu.num_warps = 8 : i32, kgpu.stages = 2 : i32} {
@@ -123,7 +124,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.stages = 2 : i32} {
 
 // -----
 
-// more than fit,
+// more slots than fit,
 // CHECK-LABEL: func.func @asked_many(
 // CHECK-SAME: kgpu.schedule = {apart, consumers = 2 : i32, name = "cooperative", staged_store, stages = 3 : i32}, tile.kernel
 module attributes {kgpu.num_warps = 8 : i32, kgpu.stages = 7 : i32} {
@@ -151,7 +152,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.stages = 7 : i32} {
 
 // -----
 
-// A block that may begin before the array and reach into it is stored by threads: there is no box for it.
+// A block that may begin before the array and reach into it is stored by threads, as no box can do it.
 // CHECK-LABEL: func.func @reaching(
 // CHECK-SAME: kgpu.schedule = {consumers = 2 : i32, name = "cooperative", stages = 2 : i32}, tile.kernel
 module attributes {kgpu.num_warps = 8 : i32} {
@@ -212,7 +213,7 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.consumers = 3 : i32} {
 
 // -----
 
-// or one group where the warps make two.
+// or one group although the warps form two.
 // CHECK-LABEL: func.func @asked_one(
 // CHECK-SAME: kgpu.schedule = {consumers = 1 : i32, name = "cooperative", staged_store, stages = 6 : i32}, tile.kernel
 module attributes {kgpu.num_warps = 8 : i32, kgpu.consumers = 1 : i32} {
@@ -240,7 +241,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.consumers = 1 : i32} {
 
 // -----
 
-// 16 rows: the right operand's 128 columns are the instruction's rows, the sum is turned after the loop.
+// 16 rows: the right operand's 128 columns take the instruction's row side, and the sum is transposed after the loop.
 // CHECK-LABEL: func.func @swapped(
 // CHECK-SAME: kgpu.schedule = {consumers = 1 : i32, name = "cooperative", staged_store, stages = 8 : i32, swapped}, tile.kernel
 // MADE-LABEL: func.func @swapped(
@@ -276,8 +277,8 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// A cluster of two: each cta has its 128 of the left factor's rows, and all of the right factor, half of which it copies to
-// both: boxes of 128 rows, and of 32.
+// A cluster of two: each CTA has its 128 rows of the left operand, and all of the right operand, half of which it
+// copies to both: boxes of 128 rows, and of 32.
 // MADE-DAG: #[[SPLIT:.*]] = #layout.map<swizzled [256, 64] element 2 bytes 128 ctas 2 split 0>
 // MADE-DAG: #[[WHOLE:.*]] = #layout.map<swizzled [64, 128] element 2 bytes 128 ctas 2>
 // CHECK-LABEL: func.func @split(
@@ -311,7 +312,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.cluster = 2 : i32} {
 
 // -----
 
-// The same where columns are rows: the right operand is split, the left one whole.
+// The same with columns as rows: the right operand is split, the left one whole.
 // MADE-DAG: #[[WHOLE:.*]] = #layout.map<swizzled [16, 64] element 2 bytes 128 ctas 2>
 // MADE-DAG: #[[SPLIT:.*]] = #layout.map<swizzled [64, 128] element 2 bytes 128 ctas 2 split 1>
 // CHECK-LABEL: func.func @split_swapped(
@@ -345,7 +346,7 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 2 : i32} {
 
 // -----
 
-// 128 KB of sums in f32 leave two slots of 48 KB.
+// 128 KB of f32 sums leave two slots of 48 KB.
 // CHECK-LABEL: func.func @wide_result(
 // CHECK-SAME: kgpu.schedule = {apart, consumers = 2 : i32, name = "cooperative", staged_store, stages = 2 : i32}, tile.kernel
 module attributes {kgpu.num_warps = 8 : i32} {
@@ -429,7 +430,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 
 // -----
 
-// The instruction reads the 11 leading bits of f32, which is what tf32 asks for.
+// The instruction reads the leading 11 bits of f32, which is what tf32 asks for.
 // CHECK-LABEL: func.func @tf32(
 // CHECK-SAME: kgpu.schedule = {apart, consumers = 2 : i32, name = "cooperative", staged_store, stages = 5 : i32}, tile.kernel
 // MADE-LABEL: func.func @tf32(
@@ -458,7 +459,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 
 // -----
 
-// What only keeps its place is the multiplying role's: nobody waits for another program there.
+// Ops that only have to keep their position belong to the multiplying role: no program waits for another there.
 // CHECK-LABEL: func.func @in_place(
 // CHECK-SAME: kgpu.schedule =
 // MADE-LABEL: func.func @in_place(

@@ -1,5 +1,5 @@
-// A product of fewer rows than groups of warps have is made from registers: its other factor takes no shared memory, and
-// the ring has a slot more.
+// A product with fewer rows than warp groups need multiplies from registers: its other operand takes no shared memory,
+// and the ring has one more slot.
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule))' | FileCheck %s
 
 module attributes {kgpu.num_warps = 4 : i32, kgpu.stages = 4 : i32, kgpu.schedule = "simple"} {

@@ -1,4 +1,4 @@
-// What does not fit the schedule simple says why, and its products are made where they stand.
+// If the schedule `simple` does not apply, a remark says why, and the products stay in place.
 // RUN: kiln-opt %s --split-input-file --pass-pipeline='builtin.module(kiln-set-target{target=sm_80},func.func(kiln-choose-schedule))' --verify-diagnostics | FileCheck %s
 
 module attributes {kgpu.num_warps = 4 : i32} {
@@ -68,7 +68,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
     return
   }
 
-  // Where to load is loaded from memory that changes while the kernel runs.
+  // The position of a load comes from memory that changes while the kernel runs.
   // expected-remark @below {{no schedule: where to load depends on a branch, on products or on memory that is not just read}}
   func.func @from_memory(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 16 : i64}, %end: i32) attributes {tile.kernel} {
@@ -231,9 +231,9 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 2 : i32} {
 
 // -----
 
-// Nor need anything of kgpu be there before.
+// The module need not contain anything of kgpu before.
 module {
-  // Where warps multiply, both products have their factors from one slot.
+  // Where warps multiply, both products read their operands from one slot.
   // CHECK: func.func @copies_for_both
   // CHECK-SAME: name = "simple"
   func.func @copies_for_both(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
@@ -256,7 +256,7 @@ module {
     return
   }
 
-  // A promise about a value reads and writes nothing.
+  // An assumption about a value reads and writes nothing.
   // CHECK: func.func @promises
   // CHECK-SAME: name = "simple"
   func.func @promises(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},

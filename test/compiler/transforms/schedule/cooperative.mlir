@@ -1,5 +1,5 @@
-// One role copies both operands into a ring, another multiplies, each with its own part of the scalars; loops carry the
-// cursor, a slot is released once the product after the one that read it is in flight.
+// One role copies both operands into a ring, another multiplies; each computes its own scalars. Loops carry the cursor;
+// a slot is released once the product after the one that read it is in flight.
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule,kiln-materialize-schedule),canonicalize,cse)' | FileCheck %s
 
 module attributes {kgpu.num_warps = 8 : i32} {

@@ -1,5 +1,5 @@
-// Programs may tell each other what they have done, as long as none of them waits: the one that counts the last part goes
-// on with it. That is the multiplying role's; the loading role has neither the atomic nor what hangs on it.
+// Programs may signal what they have done, as long as none of them waits: the one that counts the last part continues
+// with it. That belongs to the multiplying role; the loading role has neither the atomic nor what depends on it.
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule,kiln-materialize-schedule),canonicalize,cse)' | FileCheck %s
 
 module attributes {kgpu.num_warps = 8 : i32} {

@@ -1,8 +1,8 @@
-// Where launches overlap, what fills the ring first is asked for before the launch ahead is waited for; then each role waits
-// by itself, before its first access.
+// If launches overlap, the first copies into the ring that do not depend on the previous launch are issued before the
+// wait for it; then each role waits separately, before its first access.
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule,kiln-materialize-schedule),canonicalize,cse,func.func(kiln-verify-channels))' | FileCheck %s
 // RUN: kiln-opt %s --kiln-set-target=target=sm_90a --kiln-kgpu-pipeline --kiln-kgpu-to-nvvm | FileCheck %s --check-prefix=PTX
-// Without, none of it is there.
+// Without overlap, none of it is there.
 // RUN: sed 's/, kgpu.pdl//' %s | kiln-opt - --kiln-set-target=target=sm_90a --kiln-kgpu-pipeline --kiln-kgpu-to-nvvm | FileCheck %s --check-prefix=ALONE
 
 // ALONE-NOT: bulk.prefetch

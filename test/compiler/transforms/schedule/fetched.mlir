@@ -1,5 +1,5 @@
-// A block that is added to the product is fetched by the loading role too, through a channel of one slot; not where the
-// kernel may store there.
+// A block that is added to the product is also copied by the loading role, through a channel of one slot; but not if
+// the kernel may store there.
 // RUN: kiln-opt %s --split-input-file --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule,kiln-materialize-schedule),canonicalize,cse,func.func(kiln-verify-channels))' | FileCheck %s
 
 module attributes {kgpu.num_warps = 8 : i32} {

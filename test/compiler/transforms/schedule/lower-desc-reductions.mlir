@@ -1,9 +1,10 @@
-// Tiles that are combined into described arrays: what no schedule has taken becomes atomics of threads, on every target.
+// Tiles that are combined into arrays through descriptors: what no schedule took becomes atomics of threads, on every
+// target.
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-lower-desc-reductions))' | FileCheck %s
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_80},func.func(kiln-lower-desc-reductions))' | FileCheck %s
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=cpu-avx2},func.func(kiln-lower-desc-reductions))' | FileCheck %s
 
-// Elements before the first or behind the last of the array touch nothing; places are counted in 64 bits.
+// Elements before the start or after the end of the array touch nothing; positions are computed in 64 bits.
 // CHECK-LABEL: func.func @sums
 // CHECK: scf.if
 // CHECK: arith.extsi %{{.*}} : i32 to i64

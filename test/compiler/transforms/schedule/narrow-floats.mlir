@@ -1,9 +1,9 @@
-// 8-bit floats in a ring: the instruction sums them to about 14 bits, so how far it may is the program's to say.
+// 8-bit floats in a ring: the instruction accumulates about 14 bits, so the program decides for how long it may.
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule))' --verify-diagnostics | FileCheck %s
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule,kiln-materialize-schedule),canonicalize,cse)' 2>/dev/null | FileCheck %s --check-prefix=MADE
 
 module attributes {kgpu.num_warps = 8 : i32} {
-  // From product to product, as those of 16 bits are.
+  // Accumulated across products, like 16-bit floats.
   // CHECK-LABEL: func.func @unlimited(
   // CHECK-SAME: kgpu.schedule = {apart, consumers = 2 : i32, name = "cooperative", staged_store, stages = 3 : i32}, tile.kernel
   // MADE-LABEL: func.func @unlimited(
@@ -30,7 +30,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // A step of the loop is a sum of its own; its slot is free as soon as it ends.
+  // Each step of the loop is a separate sum; its slot is free as soon as it ends.
   // CHECK-LABEL: func.func @step_by_step(
   // CHECK-SAME: kgpu.schedule = {apart, consumers = 2 : i32, name = "cooperative", staged_store, stages = 6 : i32}, tile.kernel
   // MADE-LABEL: func.func @step_by_step(
@@ -66,7 +66,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // Sums of f16 are what was asked for.
+  // f16 sums are what was asked for.
   // CHECK-LABEL: func.func @half_sums(
   // CHECK-SAME: kgpu.schedule =
   // MADE-LABEL: func.func @half_sums(
@@ -91,7 +91,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // Several sums in a step, the slot free behind the last.
+  // Several sums in a step; the slot is free after the last.
   // CHECK-LABEL: func.func @within_a_step(
   // CHECK-SAME: kgpu.schedule =
   // MADE-LABEL: func.func @within_a_step(
@@ -148,7 +148,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // The sum of a step beside that of all steps: 256 registers.
+  // The sum of one step and that of all steps: 256 registers.
   // expected-remark @below {{schedule simple: the tile's rows do not go to groups of four warps in 64s, or their accumulators do not fit}}
   func.func @too_many_sums(%a: !tile.ptr<f8E4M3FN> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f8E4M3FN> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<bf16> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {

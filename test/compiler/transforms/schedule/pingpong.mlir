@@ -1,8 +1,8 @@
-// Two groups take turns, a program each: one multiplies while the other writes its result. The loading role fills the
-// slots of both; each group skips the other's. A turn is taken where all else is ready, and handed over once all products
-// have begun, where there is a program to come.
+// Two groups take turns, one program each: one multiplies while the other writes its result. The loading role fills the
+// slots of both; each group skips the other's. A group takes its turn once everything else is ready, and hands it over
+// once all its products have started, if there is another program.
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule,kiln-materialize-schedule),canonicalize,cse)' | FileCheck %s
-// It is proven, and fits.
+// The schedule is verified, and fits.
 // RUN: kiln-opt %s --kiln-set-target=target=sm_90a --kiln-kgpu-pipeline -o /dev/null
 
 module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "pingpong", kgpu.stages = 4 : i32} {

@@ -1,5 +1,6 @@
-// All threads copy into a ring, two iterations ahead, and multiply what has come: one receive a step, whose barrier also
-// says that the slot filled next has been read. Groups are closed, and received, for iterations that never come too.
+// All threads copy into a ring, two iterations ahead, and multiply what has arrived. There is one receive per step,
+// whose barrier also shows that the slot filled next has been read. Groups are committed and received even for
+// iterations that never come.
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_80},func.func(kiln-choose-schedule,kiln-materialize-schedule),canonicalize,cse)' | FileCheck %s
 
 module attributes {kgpu.num_warps = 4 : i32, kgpu.stages = 3 : i32} {
@@ -64,8 +65,8 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.stages = 3 : i32} {
     return
   }
 
-// The loop around carries the cursor, which stands behind the groups that were closed for nothing. A transposed factor
-// is read from its slot in the other order; a value that only positions hang on goes ahead with them.
+// The outer loop carries the cursor, which is past the groups that were committed empty. A transposed operand is read
+// from its slot in the other order; a value used only for positions is computed ahead with them.
 // CHECK-LABEL: func.func @around
 // CHECK: %[[START:.*]] = kgpu.cursor
 // CHECK: scf.for %{{.*}} iter_args(%[[AROUND:.*]] = %[[START]])
@@ -106,7 +107,7 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.stages = 3 : i32} {
     return
   }
 
-// Through pointers: those of the iterations to come are carried, with their masks.
+// Through pointers: those of later iterations are carried, with their masks.
 // CHECK-LABEL: func.func @pointers
 // CHECK: kgpu.channel {{ *}}groups
 // CHECK: scf.for
@@ -156,7 +157,7 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.stages = 3 : i32} {
     return
   }
 
-// Where a block is stands in a table: read ahead, for the iterations that come.
+// A block's position is in a table, which is read ahead, for later iterations.
 // CHECK-LABEL: func.func @table
 // CHECK: scf.for
 // CHECK:   %[[COMES:.*]] = arith.cmpi slt
@@ -196,8 +197,8 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.stages = 3 : i32} {
     return
   }
 
-// A product that stands in no loop stays where it stands. What a factor is computed from comes through a slot, by assembly
-// too.
+// A product outside any loop stays in place. An operand's inputs come through a slot, even if inline assembly computes
+// it.
 // CHECK-LABEL: func.func @behind
 // CHECK: kgpu.channel {{ *}}groups fillers 4 readers 4 : <3 x (!kgpu.mem<64x32xf16, #[[A]]>, !kgpu.mem<32x64xf16, #[[B]]>)>
 // CHECK: kgpu.receive
@@ -233,8 +234,8 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.stages = 3 : i32} {
     return
   }
 
-// The first copies go before a tile that is loaded beside them, with what says where to: nobody who waits for that
-// tile holds them up.
+// The first copies are issued before a tile that is loaded alongside, together with the computation of their positions:
+// a wait for that tile does not delay them.
 // CHECK-LABEL: func.func @beside
 // CHECK: %[[END:.*]] = arith.muli
 // CHECK: scf.for

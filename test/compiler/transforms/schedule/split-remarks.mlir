@@ -1,4 +1,4 @@
-// Where ctas cannot share K it is said why, and the next simpler schedule is tried, which a cluster has none of.
+// If CTAs cannot share K, a remark says why, and the next simpler schedule is tried; a cluster has none.
 // RUN: kiln-opt %s --split-input-file --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule))' --verify-diagnostics
 
 module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 2 : i32, kgpu.schedule = "split"} {
@@ -22,7 +22,7 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 2 : i32, kgpu.schedu
     return
   }
 
-  // Two ctas would have 48 columns each.
+  // Two CTAs would have 48 columns each.
   // expected-remark @below {{no schedule: the instruction's rows, or a cta's share of its columns, are no power of two of eights; and not simple}}
   func.func @odd_columns(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
@@ -44,7 +44,7 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 2 : i32, kgpu.schedu
     return
   }
 
-  // Of 16 bits are no sums that one cta sends another.
+  // CTAs do not send each other 16-bit sums.
   // expected-remark @below {{no schedule: ctas send each other sums of 32 bits; and not simple}}
   func.func @narrow_sums(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
@@ -65,7 +65,7 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 2 : i32, kgpu.schedu
     return
   }
 
-  // A program would add several sums, one for each time around.
+  // A program would accumulate several sums, one per outer iteration.
   // expected-remark @below {{no schedule: ctas add their sums once a program, and the product's loop stands in another loop; and not simple}}
   func.func @in_a_loop(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {

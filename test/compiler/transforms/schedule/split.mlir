@@ -1,12 +1,11 @@
-// The ctas of a cluster share K: each multiplies its part of every step, so its accumulators are a sum of their own. Behind
-// the loop each sends every cta the columns that are that one's, and adds what has come, in the order of ctas. No barrier of
-// the cluster stands in a role.
+// The CTAs of a cluster share K: each multiplies its part of every step into its own accumulators. After the loop each
+// sends every CTA that one's columns, and adds what arrives in CTA order. No cluster barrier is in a role.
 // RUN: kiln-opt %s --split-input-file --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule,kiln-materialize-schedule),canonicalize,cse)' | FileCheck %s
 
 // CHECK-DAG: #[[A:.*]] = #layout.map<swizzled [128, 128] element 2 bytes 128 ctas 2 split 1>
 // CHECK-DAG: #[[B:.*]] = #layout.map<swizzled [64, 128] element 2 bytes 128 ctas 2 split 1>
 // CHECK-DAG: #[[BT:.*]] = #layout.map<swizzled [128, 64] order [0, 1] element 2 bytes 128 ctas 2 split 0>
-// Eight by eight elements lie side by side; the second cta has the second half of the columns.
+// Eight by eight elements are adjacent; the second CTA has the second half of the columns.
 // CHECK-DAG: #[[SUMS:.*]] = #layout.map<digits [256, 64] cta (0, 32) offset (0, 1) (0, 2) (0, 4) (1, 0) (2, 0) (4, 0) (0, 8) (0, 16) (8, 0) (16, 0) (32, 0) (64, 0) (128, 0)>
 // CHECK-DAG: #[[ONE:.*]] = #layout.map<digits [128, 64] cta (0, 32) offset (0, 1) (0, 2) (0, 4) (1, 0) (2, 0) (4, 0) (0, 8) (0, 16) (8, 0) (16, 0) (32, 0) (64, 0)>
 // CHECK-DAG: #[[C:.*]] = #layout.map<swizzled [128, 64] element 2 bytes 64 ctas 2 split 1>
@@ -59,7 +58,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.cluster = 2 : i32, kgpu.schedu
 
 // -----
 
-// Few rows: weights are on the side of 64 rows, and each of four ctas adds up eight of 32 columns.
+// Few rows: weights take the side of 64 rows, and each of four CTAs adds up eight of 32 columns.
 // CHECK-LABEL: func.func @few_rows
 // CHECK:   scf.for {{.*}} -> (tensor<256x32xf32>,
 // CHECK:     kgpu.warpgroup_mma {{.*}} -> tensor<256x32xf32>

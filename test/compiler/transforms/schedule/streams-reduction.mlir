@@ -1,4 +1,5 @@
-// What a step combines in memory leaves by the copy engine, while the product behind it goes on; there are two barriers a step.
+// Data that a step combines in memory is stored by the copy engine while the next product runs; there are two barriers
+// per step.
 // RUN: kiln-opt %s --split-input-file --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule,kiln-materialize-schedule,kiln-lower-desc-reductions),canonicalize,cse,func.func(kiln-verify-channels))' | FileCheck %s
 
 // CHECK-LABEL: func.func @combined
@@ -8,7 +9,7 @@
 // CHECK-DAG: %[[OUT:.*]] = kgpu.alloc : <128x64xf32
 // CHECK: scf.for
 // CHECK: scf.for
-// The wait for the memory stands before the barrier that the factor takes.
+// The wait for the memory comes before the barrier of the operand's store.
 // CHECK: kgpu.copy_out_wait read 0
 // CHECK-NEXT: kgpu.local_store %{{.*}}, %[[FACTOR]]
 // CHECK: %[[PART:.*]] = kgpu.warpgroup_mma %{{.*}}, %[[FACTOR]]
@@ -60,7 +61,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "streams", kgpu.sta
 
 // -----
 
-// Who counts says that its sums are there: threads combine.
+// A program that counts tells others that its sums are there: threads combine them.
 // CHECK-LABEL: func.func @counted
 // CHECK-NOT: by "fadd"
 // CHECK: tile.atomic_rmw fadd relaxed gpu
@@ -105,7 +106,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "streams", kgpu.sta
 
 // -----
 
-// The kernel reads what it combines.
+// The kernel reads the array into which it combines.
 // CHECK-LABEL: func.func @read
 // CHECK-NOT: by "fadd"
 // CHECK: tile.atomic_rmw fadd relaxed gpu

@@ -1,4 +1,4 @@
-// A kernel that does not fit the schedule of streamed products is told why, and gets a simpler one.
+// If the schedule of streamed products does not apply, a remark says why, and a simpler one is used.
 // RUN: kiln-opt %s --split-input-file --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule))' --verify-diagnostics -o /dev/null
 
 module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "streams"} {

@@ -1,5 +1,5 @@
-// Several products in a step: blocks that stay and blocks that are walked come through rings of their own, rows of numbers
-// in the slot of the block before them. Products begin where they stand; a result is waited for where it is used.
+// Several products in a step: stationary and streamed blocks come through separate rings; rows of numbers are in the
+// slot of the block before them. Products start where they are in the program; a result is waited for at its use.
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule))' | FileCheck %s --check-prefix=CHOSEN
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule,kiln-materialize-schedule),canonicalize,cse,func.func(kiln-verify-channels))' | FileCheck %s
 
@@ -8,7 +8,7 @@
 module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "streams", kgpu.stages = 3 : i32} {
 // CHECK-LABEL: func.func @gradients
 // CHECK-SAME: kgpu.persistent
-// Both loops walk one ring.
+// Both loops use one ring.
 // CHECK: %[[KEYS:.*]] = kgpu.channel {{ *}}bytes fillers 1 readers 8 : <1 x (!kgpu.mem<128x128xf16
 // CHECK: %[[WALKED:.*]] = kgpu.channel {{ *}}bytes fillers 1 readers 8 : <3 x (!kgpu.mem<64x128xf16, {{.*}}>, !kgpu.mem<64xf32
 // CHECK-NOT: kgpu.channel {{ *}}bytes
@@ -37,7 +37,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "streams", kgpu.sta
 // CHECK-NOT:     kgpu.release
 // CHECK:         %[[FACTOR:.*]] = arith.truncf
 // CHECK:         %[[D:.*]] = kgpu.warpgroup_mma %[[FACTOR]], %[[SLOT]]#0, %[[SUM]]
-// What follows of the right operand goes through memory, which both groups write.
+// What is computed from the right operand goes through memory, which both groups write.
 // CHECK:         %[[LEFT:.*]] = kgpu.trans %[[K]]
 // CHECK:         kgpu.local_store %[[FACTOR]], %[[STORED]]
 // CHECK:         kgpu.warpgroup_mma %[[LEFT]], %[[STORED]]
@@ -51,7 +51,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "streams", kgpu.sta
 // CHECK:         kgpu.warpgroup_mma
 // CHECK-NEXT:    kgpu.mma_wait %{{.*}} pending 0
 // CHECK-NEXT:    kgpu.release %[[WALKED]]
-// The keys stay until all heads have gone past.
+// The keys stay until all heads have been processed.
 // CHECK-NOT:   kgpu.release
 // CHECK:     }
 // CHECK:     kgpu.release %[[KEYS]]

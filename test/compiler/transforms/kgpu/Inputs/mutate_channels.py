@@ -1,9 +1,10 @@
-"""Takes kernels that kiln-verify-channels accepts apart, one step at a time, and expects each mutant to be refused.
+"""Mutates kernels that kiln-verify-channels accepts, one step at a time, and expects each mutant to be rejected.
 
     mutate_channels.py FILE.mlir        the kernels, split by `// -----`; `-`: standard input
 
-A mutant lacks a step, does one twice, waits for too little, or does two steps in the other order. Each has to be legal
-IR, so that it is this pass that refuses it; `acquire` alone is also held by the verifier of the copies it is for.
+A mutant lacks a step, does one twice, waits for too little, or does two steps in the wrong order. Every mutant must be
+legal IR, so that it is this pass that rejects it; only `acquire` is also checked by the verifier of the copies that
+need it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 
 DELETED = re.compile(r"kgpu\.(commit|release|copy_in|copy_block|copy_tile|copy_out_wait|fence_async|local_store)\b")
 DOUBLED = re.compile(r"^ *kgpu\.(commit|release|copy_in)\b")
-# Waits for and in a slot that holds nothing have no results.
+# acquire and receive of a slot without contents have no results.
 ALONE = re.compile(r"^ *kgpu\.(acquire|receive)\b")
 FORWARDED = re.compile(r"^( *)(%\w+) = kgpu\.(advance|skip|mma_wait) (%[\w#]+)")
 GIVEN = re.compile(r"^( *)(%\w+)(:\d+)? = kgpu\.(acquire|receive) (%\w+)\[(%\w+)\](.*)$")
@@ -37,12 +38,12 @@ ORDERED = [
 
 
 def joined(kernel: str) -> list[str]:
-    """Lines, with the heads of loops that are written over two put on one."""
+    """The lines, with loop headers that span two lines joined."""
     return re.sub(r"\n +-> ", " -> ", kernel).split("\n")
 
 
 def inits(line: str) -> dict[str, str]:
-    """What a loop's carried values begin with."""
+    """The initial values of a loop's carried values."""
     match = LOOP.match(line)
     return dict(re.findall(r"(%\w+) = (%[\w#]+)", match[2])) if match else {}
 
@@ -69,7 +70,7 @@ def forwarded(lines: list[str], number: int, result: str, operand: str) -> str:
 
 
 def around(lines: list[str], number: int) -> int | None:
-    """The head of the loop whose body a line is of."""
+    """The header of the loop whose body contains a line."""
     for i in range(number - 1, -1, -1):
         if lines[i].strip() and depth(lines[i]) < depth(lines[number]):
             return i if LOOP.match(lines[i]) else None
@@ -77,7 +78,7 @@ def around(lines: list[str], number: int) -> int | None:
 
 
 def elsewhere(lines: list[str], number: int) -> bool:
-    """A tile on its way to global memory through an allocation: that is for kiln-verify-barriers to judge."""
+    """Whether a tile reaches global memory through an allocation: kiln-verify-barriers judges that."""
     if match := re.search(r"local_store .*, (%[\w#]+) :", lines[number]):
         return any(re.match(rf" *{word(match[1])} = kgpu\.alloc", line) for line in lines)
     return "copy_out_wait" in lines[number] and any("local_store" in line for line in lines[number + 1 : number + 3])
@@ -103,7 +104,7 @@ def mutants(kernel: str) -> Iterator[tuple[str, str]]:
             yield f"twice {where}", replaced(lines, number, [line, again])
             head = around(lines, number)
             if head is not None and match[6] in inits(lines[head]):
-                # Names are a region's own: in the one around, this one may be another's.
+                # Names are local to a region: in the enclosing region this one may name something else.
                 moved = line.replace(f"[{match[6]}]", f"[{inits(lines[head])[match[6]]}]")
                 moved = moved.replace(match[2], "%early", 1)
                 rest = forwarded(lines, number, match[2], "%early").split("\n")[number:]
@@ -115,13 +116,13 @@ def mutants(kernel: str) -> Iterator[tuple[str, str]]:
             yield f"one more pending in {where}", replaced(lines, number, [line.replace("read 0", "read 1")])
         if match := re.search(r" when %\w+", line):
             yield f"always {where}", replaced(lines, number, [line.replace(match[0], "")])
-        # A cursor that starts from the beginning for each program instance.
+        # A cursor that starts over for each program instance.
         if "iter_args" in line and "%c1 = %c)" in line.replace(",", ")"):
             start = re.sub(f"%c1 = {word('%c')}", "%c1 = %c0", line)
             yield f"not carried on {where}", replaced(lines, number, [start])
         for what in ("fillers", "readers"):
             if match := re.search(rf"{what} (\d+)", line):
-                # Outside of roles it takes the module to say how many warps there are.
+                # Outside roles, the number of warps comes from the module.
                 if "kgpu.roles" in kernel:
                     yield f"more {what} in {where}", replaced(lines, number, [line.replace(match[0], f"{what} 16")])
         for before, behind in ORDERED:

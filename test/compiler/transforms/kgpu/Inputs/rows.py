@@ -1,4 +1,4 @@
-"""Kernels over rows, whose barriers are counted."""
+"""Kernels over rows, whose barriers a test counts."""
 
 import kiln
 import kiln.language as kl
