@@ -1,6 +1,6 @@
-# make demo, make test: each sets up whatever is missing (packages, Python environment, build) and then runs.
-#   PYTHON=python3.12   another interpreter          BUILD=dir    another build folder
-#   SETUP=0             skip the package check (no root, everything already there)
+# make demo, make test: each first sets up whatever is missing (packages, Python environment, build).
+#   PYTHON=python3.12   use another interpreter      BUILD=dir    use another build folder
+#   SETUP=0             skip the package check (no root, everything already installed)
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 PYTHON ?= python3
@@ -10,12 +10,12 @@ SETUP ?= 1
 JOBS ?= $(shell nproc)
 WHEEL_PYTHONS ?= python3.11 python3.12
 FUZZ ?= 500
-# make check-fuzz: damaged .mlir files, and specialisations of one kernel
+# make check-fuzz: numbers of damaged .mlir files and of specialisations of one kernel,
 MUTANTS ?= 500
 SPECIALIZATIONS ?= 150
-# and instructions of the emulator that are dropped, which its tests must find
+# and of emulator instructions to disable, which the emulator's tests must detect
 INSTRUCTIONS ?= 16
-# make test-gpu: which parts (all if empty), how many random programs, the Python that has torch
+# make test-gpu: which parts (all if empty), a Python with torch, the number of random programs
 GPU_PARTS ?=
 GPU_PYTHON ?= $(VENV)/bin/python
 GPU_FUZZ ?= 10000
@@ -26,7 +26,7 @@ PACKAGES := clang-$(LLVM) lld-$(LLVM) llvm-$(LLVM)-dev libmlir-$(LLVM)-dev mlir-
 PYTHON_PACKAGES := python3 python3-venv python3-dev
 BENCH_PYTHON ?= $(VENV)/bin/python
 RUN := PYTHONPATH=$(CURDIR)/$(BUILD)/python $(VENV)/bin/python
-# Under tests, what is freed is overwritten, and memory that is taken is not zero.
+# Tests run with freed memory overwritten and allocated memory nonzero.
 FILL := MALLOC_PERTURB_=165
 PYTEST := $(FILL) $(RUN) -m pytest -p no:cacheprovider
 
@@ -79,7 +79,7 @@ build: setup $(BUILD)/build.ninja
 demo: build
 	@$(RUN) -m kiln.demo
 
-# BENCH: what to measure, "norm softmax --peers torch,quack --html report.html"; BENCH_PYTHON has torch.
+# BENCH: what to measure, for example "norm softmax --peers torch,quack --html report.html"; BENCH_PYTHON needs torch.
 bench: build
 	@PYTHONPATH=$(CURDIR)/$(BUILD)/python $(BENCH_PYTHON) bench/suite.py $(BENCH)
 
@@ -107,13 +107,13 @@ check-kernels: build
 	@$(PYTEST) -n $(JOBS) test/kernels
 	@$(PYTEST) -n $(JOBS) -m "not host" test/kernels --plans gpu
 
-# Machine code for every GPU of the target table, through the pinned ptxas; no GPU.
-# One process more than cores: a test waits half a minute for an assembler that hangs.
+# Machine code for every GPU of the target table, from the pinned ptxas; needs no GPU.
+# One process more than cores, as one test waits half a minute for an assembler that hangs.
 check-ptxas: build
 	@$(PYTEST) -n $$(($(JOBS) + 1)) test/ptxas
 
-# PTX on the emulator of test/emulator: the library and random programs in two orders of warps, and some of the language's
-# tests. No GPU, no ptxas.
+# PTX on the emulator in test/emulator: the library and random programs in two orders of warps, and some language tests.
+# Needs no GPU and no ptxas.
 EMULATED := test/emulator \
   $(addprefix test/python/language/test_run_, descriptor.py dot.py dot_scaled.py escape.py map.py memory.py products.py tiles.py) \
   $(addprefix test/python/programs/, test_pointers.py test_scans_and_reductions.py \

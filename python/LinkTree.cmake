@@ -1,5 +1,5 @@
-# Links every entry of python/kiln (and kernels/ as kiln/kernels) into the build tree, so that nothing is written into
-# the source tree and an edited .py needs no build.
+# Links every entry of python/kiln (and kernels/ as kiln/kernels) into the build tree, so that nothing is written to the
+# source tree and an edited .py needs no build.
 file(MAKE_DIRECTORY "${TREE}")
 file(GLOB entries "${SOURCE}/python/kiln/*")
 foreach(entry IN LISTS entries)

@@ -1,8 +1,8 @@
 # Finds the distribution's LLVM/MLIR and describes its *static archives* as one interface target.
 #
-# The packages' exported MLIR targets pull in the shared libLLVM (and libz3) through their link interfaces, so the
-# archives are named as plain files in one link group; two copies of LLVM in a process would have two sets of type ids.
-# LLVM accepts only an exact major.minor as a requested version, so the major number is checked after finding it.
+# The packages' exported MLIR targets pull in the shared libLLVM (and libz3) through their link interfaces. Therefore the
+# archives are listed as plain files in one link group; two copies of LLVM in a process would have two sets of type ids.
+# As a requested version, LLVM accepts only an exact major.minor, so the major number is checked after it is found.
 find_package(MLIR REQUIRED CONFIG
   PATHS /usr/lib/llvm-${KILN_LLVM_VERSION}/lib/cmake/mlir)
 if(NOT LLVM_VERSION_MAJOR EQUAL KILN_LLVM_VERSION)

@@ -1,7 +1,7 @@
 # add_kiln_library, add_kiln_executable, kiln_tablegen_done: the only ways a leaf folder declares code.
 #
-# kiln_flags carries the include roots and warnings; kiln_pch is one precompiled header over the common MLIR headers,
-# reused by every library that asks for it (a pass compiles in 2 s instead of 12).
+# kiln_flags carries the include roots and warnings; kiln_pch is a precompiled header of the common MLIR headers, reused
+# by every library that asks for it (a pass compiles in 2 s instead of 12).
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
   set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
@@ -16,14 +16,15 @@ target_include_directories(kiln_flags INTERFACE "${PROJECT_SOURCE_DIR}" "${PROJE
 target_compile_options(kiln_flags INTERFACE -Wall -Wextra -Wno-unused-parameter -ffunction-sections -fdata-sections
   $<$<CXX_COMPILER_ID:Clang>:-Xclang -fno-pch-timestamp>)
 if(KILN_SANITIZE)
-  # LLVM's archives have type information of their own (vptr, function), and its allocators are not instrumented.
+  # LLVM's archives are not built with matching type information (vptr, function), and its allocators are not
+  # instrumented.
   set(sanitize -fsanitize=${KILN_SANITIZE} -fno-sanitize=vptr,function)
   target_compile_options(kiln_flags INTERFACE ${sanitize} -fno-omit-frame-pointer -g1)
   target_link_options(kiln_flags INTERFACE ${sanitize})
 endif()
 
 # add_kiln_library(name [MLIR] SOURCES a.cpp ... [LINK lib ...])
-# A static library. MLIR: it uses MLIR/LLVM headers and the shared precompiled header.
+# A static library. MLIR: uses MLIR/LLVM headers and the shared precompiled header.
 function(add_kiln_library name)
   cmake_parse_arguments(ARG "MLIR;NO_PCH" "" "SOURCES;LINK;DEPENDS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
