@@ -13,8 +13,8 @@ import measure
 def make_parser(doc: str, known: Sequence[str]) -> argparse.ArgumentParser:
     """``known``: all peers."""
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
-    parser.add_argument("--rows", default="", help="words of a row's name")
-    parser.add_argument("--peers", default=",".join(known), help=f"of {','.join(known)} (default: all)")
+    parser.add_argument("--rows", default="", help="only rows whose name has these words")
+    parser.add_argument("--peers", default=",".join(known), help=f"some of {','.join(known)} (default: all)")
     parser.add_argument("--rounds", type=int, default=9, help="bursts of each peer (default: 9)")
     parser.add_argument("--csv", help="append rows to this file")
     return parser

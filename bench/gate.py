@@ -210,12 +210,12 @@ def run(options: argparse.Namespace) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--old", metavar="W", help="a wheel of the older library, or the folder that holds kiln")
+    parser.add_argument("--old", metavar="W", help="a wheel of the older library, or the folder that contains kiln")
     parser.add_argument("--recorded", type=pathlib.Path, default=measure.RESULTS / "h200.csv", metavar="F",
                         help="the file whose rows are measured (default: results/h200.csv)")  # fmt: skip
-    parser.add_argument("--rows", default="", help='rows whose name has these words, "rms_norm 2048x"')
+    parser.add_argument("--rows", default="", help='only rows whose name has these words, as "rms_norm 2048x"')
     parser.add_argument("--rounds", type=int, default=7, help="bursts of each library (default: 7)")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no row after so many")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="start no row after this many seconds")
     parser.add_argument("--csv", help="append rows to this file")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: try the gate without a GPU")
     parser.add_argument("--serve", metavar="DEVICE", help=argparse.SUPPRESS)

@@ -641,26 +641,30 @@ def model(every: Iterable[Row]) -> Iterator[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", default="", help='words of a row\'s name or its group; alternatives parted by ";"')
-    parser.add_argument("--peers", default=",".join(PEERS), help=f"of {','.join(PEERS)} (default: all)")
+    parser.add_argument(
+        "--rows", default="", help='only rows whose name or group has these words; ";" separates alternatives'
+    )
+    parser.add_argument("--peers", default=",".join(PEERS), help=f"some of {','.join(PEERS)} (default: all)")
     parser.add_argument("--rounds", type=int, default=9, help="bursts of each peer (default: 9)")
-    parser.add_argument("--burst", type=float, help="µs of a burst (default: 25000, 4000 where memory decides)")
+    parser.add_argument("--burst", type=float, help="µs per burst (default: 25000, or 4000 for memory-bound rows)")
     parser.add_argument("--energy", type=float, default=0.5, help="seconds for a peer's joules (default: 0.5)")
     parser.add_argument("--tune", action="store_true", help="time Kiln's candidates too")
-    parser.add_argument("--tuned", type=pathlib.Path, default=TUNED, help="file of what won (default: %(default)s)")
+    parser.add_argument(
+        "--tuned", type=pathlib.Path, default=TUNED, help="file of the winning plans (default: %(default)s)"
+    )
     parser.add_argument(
         "--quack-rows",
         default=QUACK_ROWS,
-        help='as --rows, of those that quack is tuned for (default: four that tell; "": all, at half a minute each)',
+        help='as --rows, for tuning quack (default: four representative rows; "": all, half a minute each)',
     )
-    parser.add_argument("--csv", help="append rows to this file; rows that it has are left out")
-    parser.add_argument("--limit", type=float, default=math.inf, help="begin no row after so many seconds")
+    parser.add_argument("--csv", help="append rows to this file; skip rows that it already has")
+    parser.add_argument("--limit", type=float, default=math.inf, help="start no row after this many seconds")
     parser.add_argument("--dtype", choices=("float16", "bfloat16"), default="float16")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: try the suite without a GPU")
     parser.add_argument("--shrink", type=int, default=1, help="divide every side, to try the suite")
     parser.add_argument("--list", action="store_true", help="show the rows, run nothing")
     parser.add_argument("--model", action="store_true", help="show the default plans, run nothing")
-    parser.add_argument("--report", nargs="+", metavar="CSV", help="say what recorded rows amount to")
+    parser.add_argument("--report", nargs="+", metavar="CSV", help="summarise recorded rows")
     options = parser.parse_args(arguments)
     chosen = select(rows(options.dtype, options.shrink), options.rows)
     options.peers = options.peers.split(",")

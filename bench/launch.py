@@ -434,12 +434,12 @@ def show(figures: list[Figure]) -> str:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", help="names of rows, with commas between them; what they are compared with comes too")
+    parser.add_argument("--rows", help="comma-separated names of rows; the rows that they are compared with run too")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--burst", type=int, default=BURST, help="calls of a row in one round")
-    parser.add_argument("--json", metavar="FILE", help="write what was measured")
-    parser.add_argument("--ask", action="store_true", help="fail where a row costs more than is asked")
-    parser.add_argument("--no-peers", action="store_true", help="Kiln alone")
+    parser.add_argument("--json", metavar="FILE", help="write the results to FILE")
+    parser.add_argument("--ask", action="store_true", help="fail if a row exceeds its limit")
+    parser.add_argument("--no-peers", action="store_true", help="measure only Kiln")
     options = parser.parse_args(argv)
     arrays = Arrays()
     first: dict[str, float] = {}

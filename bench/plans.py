@@ -143,11 +143,11 @@ def sweep(case: Case, device: CudaDevice, rounds: int, show: int) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="+", help='rows of the benchmarks: "rms_norm 2048x4096", or a beginning of it; '
+    parser.add_argument("cases", nargs="+", help='rows of the benchmarks: "rms_norm 2048x4096", or a prefix of it; '
                         'cells of the sweep: "softmax 130×18944 f16"')  # fmt: skip
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--dependent", action="store_true", help="with dependent launch")
-    parser.add_argument("--show", type=int, default=8, help="how many of the fastest to print")
+    parser.add_argument("--dependent", action="store_true", help="use dependent launch")
+    parser.add_argument("--show", type=int, default=8, help="how many of the fastest plans to print")
     arguments = parser.parse_args()
     device = CudaDevice()
     options = {"pdl": True} if arguments.dependent else {}

@@ -239,7 +239,7 @@ def told(row: Row, table: Sequence[dict[str, Any]]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = beside.make_parser(__doc__, PEERS)
-    parser.add_argument("--compile", metavar="TARGET", help="tell what each peer is compiled to, and run nothing")
+    parser.add_argument("--compile", metavar="TARGET", help="show what each peer compiles to; run nothing")
     options = parser.parse_args(arguments)
     chosen, peers = beside.choose(parser, options, rows(), PEERS)
     if options.compile:

@@ -157,9 +157,9 @@ def parse(text: str) -> list[tuple[str, dict[str, str]]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("row", help='"rms_norm 2048x4096"')
+    parser.add_argument("row", help='name of a row, as "rms_norm 2048x4096"')
     parser.add_argument("--peer", default="kiln")
-    parser.add_argument("--ncu", action="store_true", help="hardware counters of one launch")
+    parser.add_argument("--ncu", action="store_true", help="read hardware counters of one launch")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--once", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()

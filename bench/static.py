@@ -137,7 +137,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("families", nargs="*", metavar="FAMILY", choices=[*FAMILIES, []], help=", ".join(FAMILIES))
     parser.add_argument("--only", default="", metavar="WORDS")
     parser.add_argument("--target", default="sm_90a")
-    parser.add_argument("--peer", default="kiln", help="kiln, kiln+pdl")
+    parser.add_argument("--peer", default="kiln", help="kiln or kiln+pdl")
     options = parser.parse_args(arguments)
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     for head in HEADS:

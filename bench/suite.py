@@ -184,30 +184,36 @@ def parser() -> argparse.ArgumentParser:
 def add_arguments(found: argparse.ArgumentParser) -> None:
     """The options, for this file's own parser and for `kiln bench`."""
     found.add_argument("families", nargs="*", metavar="FAMILY", help=f"{', '.join(FAMILIES)} (default: all)")
-    found.add_argument("--only", default="", metavar="WORDS", help='rows whose name has these words, "rms_norm 2048x"')
+    found.add_argument(
+        "--only", default="", metavar="WORDS", help='only rows whose name has these words, as "rms_norm 2048x"'
+    )
     found.add_argument("--peers", default=",".join(PEERS),
-                       help=f"beside Kiln, of {','.join(PEERS[1:])} (default: all)")  # fmt: skip
+                       help=f"peers besides Kiln, some of {','.join(PEERS[1:])} (default: all)")  # fmt: skip
     found.add_argument("--rounds", type=int, default=9, help="bursts of each peer (default: 9)")
     found.add_argument("--no-warm", dest="warm", action="store_false", help="leave out the column with warm caches")
     found.add_argument("--quick", action="store_true", help="3 rounds, a short search for the ceiling, no preparation")
-    found.add_argument("--most-sets", type=int, default=1 << 14, help="copies of a row's arrays at most")
+    found.add_argument("--most-sets", type=int, default=1 << 14, help="largest number of copies of a row's arrays")
     found.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: try the suite without a GPU")
     found.add_argument("--timeout", type=float, default=120.0, help="seconds for one row (default: 120)")
     found.add_argument("--no-prepare", dest="prepare", action="store_false", help="do not compile ahead in parallel")
-    found.add_argument("--prepare-timeout", type=float, default=150.0, help="seconds for compiling ahead")
-    found.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) // 2), help="processes that compile")
+    found.add_argument(
+        "--prepare-timeout", type=float, default=150.0, help="seconds for compiling ahead (default: 150)"
+    )
+    found.add_argument(
+        "--jobs", type=int, default=max(1, (os.cpu_count() or 2) // 2), help="number of processes that compile"
+    )
     found.add_argument("--from", dest="recorded", nargs="+", metavar="F",
-                       help="report on recorded results, files of --json and --csv; of a row that several bring, the "
-                            "last counts")  # fmt: skip
+                       help="report on recorded results, files of --json and --csv; if several contain the same row, "
+                            "the last one counts")  # fmt: skip
     found.add_argument("--list", action="store_true", help="show the rows and the time they take; run nothing")
     for kind, ending in ENDINGS.items():
         what = "a PNG" if kind == "plot" else kind.upper()
         found.add_argument(f"--{kind}", nargs="?", const="", metavar="F",
                            help=f"write {what} (without F: bench-FAMILY.{ending} here, for all families bench.{ending})"
                            )  # fmt: skip
-    found.add_argument("--commit", help="what to record as the commit, where there is no repository")
-    found.add_argument("--log", metavar="F", help="what the children print (default: a temporary file)")
-    found.add_argument("--strict", action="store_true", help="exit 1 if a row misses what is asked")
+    found.add_argument("--commit", help="the commit to record, if there is no repository")
+    found.add_argument("--log", metavar="F", help="file for the child processes' output (default: a temporary file)")
+    found.add_argument("--strict", action="store_true", help="exit with 1 if a row misses its goal")
     found.set_defaults(rows_of="cases")  # the module whose `named` finds a row
 
 

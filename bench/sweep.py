@@ -349,25 +349,31 @@ def report(known: dict[Cell, dict[str, Line]], wanted: Sequence[Case], peers: Se
 # ---- the command line ------------------------------------------------------------------------------------------------
 def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    found.add_argument("--csv", required=True, metavar="F", help="what was measured; a run adds to it")
+    found.add_argument("--csv", required=True, metavar="F", help="file of results; a run adds to it")
     found.add_argument("--kernels", nargs="+", choices=KERNELS, default=list(KERNELS))
     found.add_argument("--rows", nargs="+", type=int, default=list(ROWS))
     found.add_argument("--widths", nargs="+", type=int, default=list(WIDTHS))
     found.add_argument("--dtypes", nargs="+", choices=TYPES, default=list(TYPES))
-    found.add_argument("--peers", default="inductor,quack", help="beside Kiln (default: inductor,quack)")
-    found.add_argument("--limit", type=int, help="cells to measure in this run")
-    found.add_argument("--seconds", type=float, default=math.inf, help="begin no cell after so many")
-    found.add_argument("--batch", type=int, default=16, help="cells that are measured in a row (default: 16)")
+    found.add_argument("--peers", default="inductor,quack", help="peers besides Kiln (default: inductor,quack)")
+    found.add_argument("--limit", type=int, help="largest number of cells to measure in this run")
+    found.add_argument("--seconds", type=float, default=math.inf, help="start no cell after this many seconds")
+    found.add_argument(
+        "--batch", type=int, default=16, help="cells compiled ahead and then measured together (default: 16)"
+    )
     found.add_argument("--rounds", type=int, default=4, help="bursts of each peer (default: 4)")
     found.add_argument("--close", type=float, default=1.1, metavar="R",
-                       help="tune Inductor to its end where Kiln has less than R of its speed (default: 1.1; inf: in "
-                            "every cell at once)")  # fmt: skip
-    found.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) - 1), help="processes that compile")
+                       help="tune Inductor fully if Kiln has less than R times its speed (default: 1.1; inf: tune in "
+                            "every cell right away)")  # fmt: skip
+    found.add_argument(
+        "--jobs", type=int, default=max(1, (os.cpu_count() or 2) - 1), help="number of processes that compile"
+    )
     found.add_argument("--timeout", type=float, default=60.0, help="seconds for one cell (default: 60)")
     found.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: try the sweep without a GPU")
-    found.add_argument("--list", action="store_true", help="name the cells that are missing; run nothing")
+    found.add_argument("--list", action="store_true", help="list the missing cells; run nothing")
     found.add_argument("--report", action="store_true", help="report on the file; run nothing")
-    found.add_argument("--strict", action="store_true", help="exit 1 unless the file has all cells, as fast as asked")
+    found.add_argument(
+        "--strict", action="store_true", help="exit with 1 unless the file has all cells and all meet their goals"
+    )
     return found
 
 

@@ -250,8 +250,8 @@ def describe(found: dict[str, Any], others: dict[str, dict[str, Any]]) -> str:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", default=",".join(ROWS), help="matmul, attention, or both with a comma")
-    parser.add_argument("--by", default="triton,kiln", help="kiln, triton, or both")
+    parser.add_argument("--rows", default=",".join(ROWS), help="matmul, attention or matmul,attention")
+    parser.add_argument("--by", default="triton,kiln", help="kiln, triton or triton,kiln")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds for one process")
     parser.add_argument("--json", metavar="FILE")

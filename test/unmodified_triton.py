@@ -289,8 +289,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("tutorials", "tutorial", *SOURCES))
     parser.add_argument("path", help="the checkout, or the folder of the tutorials")
-    parser.add_argument("--benchmarks", action="store_true", help="of tutorials, too")
-    parser.add_argument("--seconds", type=int, default=300, help="for each tutorial")
+    parser.add_argument("--benchmarks", action="store_true", help="also run the benchmarks of tutorials")
+    parser.add_argument("--seconds", type=int, default=300, help="time limit for each tutorial (default: 300)")
     options, words = parser.parse_known_args()
     if options.what == "tutorial":
         return tutorial(options.path, options.benchmarks)

@@ -115,8 +115,12 @@ def last_line(log: pathlib.Path) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", default="", help="names, separated by commas (default: all)")
-    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="test processes side by side")
-    parser.add_argument("--summary", default=str(ROOT / "build" / "test-gpu" / "summary.txt"), help="file to write")
+    parser.add_argument(
+        "--jobs", type=int, default=len(os.sched_getaffinity(0)), help="number of parallel test processes"
+    )
+    parser.add_argument(
+        "--summary", default=str(ROOT / "build" / "test-gpu" / "summary.txt"), help="file for the summary"
+    )
     arguments = parser.parse_args()
     every = parts(arguments.jobs)
     wanted = [name for name in arguments.parts.split(",") if name] or [part.name for part in every]

@@ -211,7 +211,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--number", type=int, default=1000)
     parser.add_argument("--kiln-opt", default=str(ROOT / "build/compiler/tools/kiln-opt"))
-    parser.add_argument("--out", type=pathlib.Path, help="a folder for what crashes")
+    parser.add_argument("--out", type=pathlib.Path, help="a folder for the mutants that crash")
     given = parser.parse_args()
     found = crashes(given.kiln_opt, given.seed, given.first, given.number)
     for mutant in found:

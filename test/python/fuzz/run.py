@@ -222,14 +222,19 @@ def tally(watched: Watched) -> Batch:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--programs", type=int, default=200, help="how many have to run (default: 200)")
+    parser.add_argument("--programs", type=int, default=200, help="how many must run (default: 200)")
     parser.add_argument("--seed", default="0")
-    parser.add_argument("--first", type=int, metavar="NUMBER", help="these numbers and no others (default: from 0)")
-    parser.add_argument("--jobs", type=int, default=1, help="batches side by side")
+    parser.add_argument(
+        "--first",
+        type=int,
+        metavar="NUMBER",
+        help="try exactly the numbers from NUMBER on (default: from 0, with replacements)",
+    )
+    parser.add_argument("--jobs", type=int, default=1, help="batches run in parallel")
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after this time")
     parser.add_argument("--until", type=float, help=argparse.SUPPRESS)  # --seconds as a point in time
-    parser.add_argument("--no-reduce", action="store_true", help="do not make failing programs small")
-    parser.add_argument("--compile", action="store_true", help="compile for KILN_TARGET, a GPU; launch nothing")
+    parser.add_argument("--no-reduce", action="store_true", help="do not shrink failing programs")
+    parser.add_argument("--compile", action="store_true", help="compile for the GPU in KILN_TARGET; launch nothing")
     parser.add_argument("--show", action="store_true", help="print the programs; run nothing")
     parser.add_argument("--here", action="store_true", help="check in this process")
     options = parser.parse_args()
