@@ -110,7 +110,7 @@ def test_dq_beside_dk(rng, in_orders, size, queries, causal):
             assert np.abs(np.asarray(one, np.float64) - other).max() <= 8 * 2.0**-11 * max(1.0, np.abs(other).max())
 
 
-def test_bias_that_finds_no_place_beside_a_schedule(rng, emulated):
+def test_a_bias_that_does_not_fit_the_schedule(rng, emulated):
     """Read element by element, it takes more registers than a group has: the products are not scheduled."""
     q, dout = (random(rng, (1, 70, 1, 64), "float16") for _ in range(2))
     k, v = (random(rng, (1, 77, 1, 64), "float16") for _ in range(2))
@@ -129,7 +129,7 @@ def near(batch, head, q, kv, document):
 
 
 @pytest.mark.parametrize("size", [64, pytest.param(128, marks=pytest.mark.fuzz)])
-def test_blocks_that_a_mask_shows(rng, in_orders, size):
+def test_blocks_visible_under_a_mask(rng, in_orders, size):
     """Both roles read the next blocks from its lists; queries that see no key, blocks that no query sees."""
     q, dout = (random(rng, (1, 2, 130, size), "float16") for _ in range(2))
     k, v = (random(rng, (1, 1, 260, size), "float16") for _ in range(2))
@@ -147,7 +147,7 @@ def test_blocks_that_a_mask_shows(rng, in_orders, size):
 
 
 @pytest.mark.parametrize("causal", [True, pytest.param(False, marks=pytest.mark.fuzz)])
-def test_sequences_behind_one_another(rng, in_orders, causal):
+def test_concatenated_sequences(rng, in_orders, causal):
     """Both roles read where sequences begin; what lies after one, here NaN, is neither read nor written."""
     starts_q, starts_k = np.array([0, 70, 70, 200], np.int32), np.array([0, 33, 40, 170], np.int32)
     q, dout = (random(rng, (210, 2, 64), "float16") for _ in range(2))

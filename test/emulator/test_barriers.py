@@ -114,7 +114,7 @@ def test_bytes_are_counted():
     assert out[0] == 2
 
 
-def test_a_wait_that_gives_up_goes_another_way():
+def test_a_wait_that_gives_up_takes_another_path():
     """The warp reaches the arrival only because the wait gives up."""
     body = (
         INIT.format(count=1)
@@ -282,7 +282,7 @@ def test_misuse_of_named_barriers(arrive, sync, said, order):
         launch(ARRIVE.format(arrive=arrive, sync=sync), np.zeros(128, np.uint32), threads=128, order=order)
 
 
-def test_a_barrier_for_all_leaves_out_who_has_gone():
+def test_a_barrier_for_all_excludes_exited_threads():
     launch("setp.eq.u32 %p3, %r2, 1;\n@%p3 bra OUT;\nbar.sync 0;\nOUT:", threads=96)
 
 
@@ -437,7 +437,7 @@ def test_a_flag_in_memory_is_waited_for(order):
     launch(body, np.zeros(2, np.uint32), threads=64, order=order)
 
 
-def test_a_flag_that_nobody_sets(monkeypatch):
+def test_a_flag_that_is_never_set(monkeypatch):
     monkeypatch.setattr(machines, "LARGEST_RUN", 2000)
     with pytest.raises(Fault, match="no end after 2000 instructions"):
         launch(

@@ -187,7 +187,7 @@ def test_a_reduction_of_bytes_is_unknown():
         ("{5, 10}", "misaligned: a box 5 elements"),
     ],
 )
-def test_places_that_no_box_goes_out_to(place, said):
+def test_addresses_that_no_box_can_be_stored_to(place, said):
     with pytest.raises(Fault, match=said):
         copy_out("box", change=("{4, 10}", place))
 

@@ -145,7 +145,7 @@ def test_values_of_64_bits(code, given, expected):
     assert out[0] == expected, f"{int(out[0]):#x}"
 
 
-def test_who_waits_for_the_launch_before_may_read():
+def test_reads_are_allowed_after_waiting_for_the_previous_launch():
     assert run("griddepcontrol.wait; ld.global.b64 %d4, [%d1]; st.global.b64 [%d2], %d4;", [5])[0] == 5
 
 
@@ -160,7 +160,7 @@ def test_shuffles(code, source):
     assert (run(f"shfl.sync.{code}, -1; st.global.b32 [%d2], %r6;") == source).all()
 
 
-def test_votes_reductions_and_atomics_count_every_lane():
+def test_votes_reductions_and_atomics_include_every_lane():
     body = """
     setp.lt.u32 %p1, %r1, 5;
     vote.sync.ballot.b32 %r6, %p1, -1;
@@ -174,7 +174,7 @@ def test_votes_reductions_and_atomics_count_every_lane():
     assert int(word) & 0xFFFFFFFF == 64 and int(word) >> 32 == 31 + 496
 
 
-def test_lanes_part_and_meet():
+def test_lanes_diverge_and_reconverge():
     """Every lane leaves the loop in a different iteration; then all must reach a shuffle."""
     body = """
     mov.b32 %r6, 0;
@@ -256,7 +256,7 @@ def test_a_loop_without_an_end(monkeypatch):
     ("bra NOWHERE;", "no such label"),
     (".local .b8 depot[16];", "declaration .local"),
 ])  # fmt: skip
-def test_what_is_not_known_is_said_before_anything_runs(code, said):
+def test_unknown_instructions_are_reported_before_anything_runs(code, said):
     with pytest.raises(Unsupported, match=f"PTX line {LINE}: .*{said}"):
         run(code)
 
@@ -325,7 +325,7 @@ def test_mistakes_of_clusters(body, said):
         run(body, threads=32, cluster=4)
 
 
-def test_an_address_in_no_block_is_none_until_it_is_used():
+def test_an_address_in_no_block_is_invalid_only_when_used():
     """LLVM computes addresses for lanes that do not use them."""
     body = """
     mapa.shared::cluster.u32 %r7, %r39, %r1;
@@ -338,6 +338,6 @@ def test_an_address_in_no_block_is_none_until_it_is_used():
     assert np.isin(out, range(4)).all()
 
 
-def test_mail_that_nobody_waits_for_is_not_there():
+def test_messages_that_nobody_waits_for_are_not_visible():
     body = OPEN.format(meet=MEET) + SEND + READ.removeprefix("bar.sync 0;") + AWAIT.format(bytes=4) + MEET
     assert (run(body, threads=32, cluster=4) == 0xC5C5C5C5).all()

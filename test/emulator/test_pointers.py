@@ -86,7 +86,7 @@ def test_tutorial(rng, in_orders, sides):
     assert is_described(by_pointers)
 
 
-def test_pointers_stay_pointers_where_that_is_asked(rng, in_orders):
+def test_pointers_stay_pointers_if_asked(rng, in_orders):
     launch, want = tutorial(rng, (130, 72, 104), (64, 64, 32), describe=False)
     for got in in_orders(launch, {"wgmma"}):
         assert (got == want).all()

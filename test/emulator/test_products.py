@@ -393,7 +393,7 @@ def test_fences_before_a_product(change, said):
      f"wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {registers(100, 4)}, %d1, %d1, 0, 1, 1, 0, 0;",
      "warps 0 and 3 of one group begin different numbers of products"),
 ])  # fmt: skip
-def test_a_group_goes_together(code, said):
+def test_warps_of_a_group_go_together(code, said):
     body = (
         "mov.b64 %d1, 0x4000000400010040; setp.eq.u32 %p2, %r2, 3; @%p2 bra OUT;"
         + code
@@ -430,6 +430,6 @@ def test_a_group_begins_at_a_multiple_of_four():
     ("m64n24k16.f32.f16.f16 {d}, %d1, %d1, 1, 1, 1, 0, 0", "expected 12 registers"),
     ("m64n16k32.f16.s8.s8 {d}, %d1, %d1, 1", "an accumulator of f16"),
 ])  # fmt: skip
-def test_forms_that_there_are_not(text, said):
+def test_unsupported_forms(text, said):
     with pytest.raises(Unsupported, match=said):
         launch("wgmma.mma_async.sync.aligned." + text.replace("{d}", registers(100, 8)) + ";", threads=128)

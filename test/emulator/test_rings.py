@@ -49,12 +49,12 @@ def test_blocks_take_several_tiles_each(order):
 
 
 @pytest.mark.parametrize("sides", [(200, 256, 72), (64, 256, 8), (128, 256, 64)])
-def test_what_lies_outside_counts_and_is_zero(sides):
+def test_elements_outside_count_as_zero(sides):
     got, want = run("product", sides, (128, 256), 1, 1)
     assert (got == want).all()
 
 
 @pytest.mark.parametrize("order", [1, -1, 2])
-def test_a_cluster_shares_what_it_brings(order):
+def test_a_cluster_shares_what_it_loads(order):
     got, want = run("product-cluster", (512, 512, 320), (256, 256), 2, order)
     assert (got == want).all()

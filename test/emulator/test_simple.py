@@ -172,7 +172,7 @@ def _widened(a, b, c, m, n, k, S: kl.constexpr, K: kl.constexpr):
     out.store([row, column], total)
 
 
-def test_weights_of_eight_bits_are_widened_behind_their_slot(rng, in_orders):
+def test_eight_bit_weights_are_widened_after_their_slot(rng, in_orders):
     m, n, k = 64, 128, 192
     a, b = integers(rng, (m, k), "float16"), integers(rng, (n, k), "int8")
 
@@ -233,7 +233,7 @@ def _one_block_by_pointers(a, b, c, K, M: kl.constexpr, N: kl.constexpr, BLOCK: 
 
 
 @pytest.mark.skipif(not GROUPS, reason="shared memory of 227 KiB")
-def test_sums_are_exchanged_in_the_bytes_of_a_ring_that_has_ended(launched, rng):
+def test_sums_are_exchanged_in_the_memory_of_a_finished_ring(launched, rng):
     """The ring (three slots of 73,728 bytes) and the sums (131,072) do not fit together."""
     a, b = (rng.integers(-3, 4, shape).astype(np.float32) for shape in ((64, 96), (96, 512)))
 

@@ -43,7 +43,7 @@ def _gather(table, index, y, size, BLOCK: kl.constexpr):
 
 
 @pytest.mark.parametrize("cluster", [1, 4])
-def test_nothing_is_read_where_an_assertion_said_no(launched, cluster):
+def test_nothing_is_read_after_a_failed_assertion(launched, cluster):
     """The emulator faults on an address outside every array, which would cost a GPU its context."""
     table, index = np.arange(1, 5, dtype=np.float32), np.zeros(1024, np.int32)
     index[17] = 1 << 28
@@ -109,7 +109,7 @@ def _waits(flag, x, y, BLOCK: kl.constexpr, MEETS: kl.constexpr):
 @pytest.mark.parametrize("turn", [1, 2, 3, 6, 30])
 @pytest.mark.parametrize("meets", [False, True], ids=["", "meets"])
 @pytest.mark.parametrize("options", [{"num_warps": 1}, {"num_warps": 4}, {"num_warps": 2, "cluster": 2}], ids=str)
-def test_a_wait_for_another_program_ends_for_all_threads_at_once(launched, emulated, options, meets, turn):
+def test_a_wait_for_another_program_ends_for_all_threads_together(launched, emulated, options, meets, turn):
     """The other program writes the flag when some warps have already read it and others have not."""
     x = np.ones(256, np.float32)
 

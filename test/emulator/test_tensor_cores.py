@@ -426,7 +426,7 @@ def test_how_many_products_of_fp8_are_summed_by_the_instruction(rng, in_orders, 
     GemmPlan(16, 128, 64, stages=3, consumers=1),
 ], ids=str)  # fmt: skip
 @pytest.mark.parametrize("k", [64, 136])
-def test_what_is_added_comes_through_a_channel_too(rng, in_orders, plan, k):
+def test_addends_come_through_a_channel_too(rng, in_orders, plan, k):
     """Blocks process several tiles: the single slot is refilled, even if a tile is one step."""
     m, n = 144, 200
     a, b, c, bias = (integers(rng, sides, "float16") for sides in ((m, k), (k, n), (m, n), (n,)))
@@ -452,7 +452,7 @@ def _pairs(x, out, steps, PAIRS: kl.constexpr):
     kl.store(out + at, total)
 
 
-def test_operands_of_products_share_memory_where_it_is_short(rng, in_orders):
+def test_operands_of_products_share_memory_if_it_is_short(rng, in_orders):
     """Eight pairs take 262,144 bytes separately, and a block has 232,448: after its product, a tile's bytes are
     free."""
     x = integers(rng, (2, 8, 2, 64, 64), "float32")

@@ -79,7 +79,7 @@ def check(torch, kernel, size, tile, grid, described):
 
 @pytest.mark.parametrize("tile", TILES, ids=str)
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_groups_without_a_promise(torch, size, tile):
+def test_groups_without_an_assumption(torch, size, tile):
     tiles = -(-size[0] // tile[0]) * -(-size[1] // tile[1])
     check(torch, grouped, size, tile, tiles, described=True)
 

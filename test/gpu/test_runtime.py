@@ -206,7 +206,7 @@ def test_a_lost_context_names_the_launch():
     assert "grid (3, 1, 1)" in result.stdout
 
 
-def test_a_forked_child_is_told(torch):
+def test_a_forked_child_gets_an_error(torch):
     result = run("""
     import os
     @kiln.jit
@@ -241,7 +241,7 @@ def test_figures(torch):
     assert limited.n_regs <= 32
 
 
-def test_the_driver_assembles_where_there_is_no_ptxas(torch):
+def test_the_driver_assembles_if_there_is_no_ptxas(torch):
     with knobs.scope(ptxas="none"):
         x = torch.ones(64, device="cuda")
         compiled = scale[(1,)](x, x, 64, 3.0, BLOCK=64, num_warps=2)  # not compiled before

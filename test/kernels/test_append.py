@@ -65,7 +65,7 @@ def test_pages_and_prompts_that_end_together(rng):
     assert not flat_k[0, :13].any() and not flat_k[1, 3:].any() and not flat_v[1, 3:].any()
 
 
-def test_without_tables_nothing_turns(rng):
+def test_without_tables_nothing_is_rotated(rng):
     q, k, v = new(rng, 1, 2, 2, 2, 16)
     k_cache, v_cache = np.zeros((2, 1, 5, 2, 16), np.float32)
     assert (append(q, k, v, k_cache, v_cache, np.array([4], np.int32)) == q).all()
@@ -126,7 +126,7 @@ def test_a_step_of_a_model(rng, bits):
 @pytest.mark.host
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 @pytest.mark.parametrize("page", [-1, 3, 2**30])
-def test_pages_that_are_not_there_stop_the_program(rng, page, dtype):
+def test_missing_pages_stop_the_program(rng, page, dtype):
     """They used to be read and written; table entries after the length may be anything."""
     q, k, v = (random(rng, (1, 8, heads, 32)) for heads in (4, 2, 2))
     k_cache, v_cache = random(rng, (3, 32, 2, 32)), random(rng, (3, 32, 2, 32))

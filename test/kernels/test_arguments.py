@@ -370,12 +370,12 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("what", TAKEN)
-def test_what_tables_of_plain_arguments_name_is_taken(what):
+def test_types_in_the_tables_are_accepted(what):
     TAKEN[what]()
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_tables_of_plain_arguments_lack_is_refused(name):
+def test_types_missing_from_the_tables_are_rejected(name):
     for call in REFUSED[name]:
         with pytest.raises(errors.ArgumentError, match=rf"(: |^){name}: expected .*, got"):
             call()

@@ -107,7 +107,7 @@ def test_causal_programs_fall_to_processors_evenly(tokens, tile, heads, row_byte
     assert chosen < longest(tokens, tile, heads, min(before, heads), 0, processors)
 
 
-def test_keys_that_leave_the_cache_are_not_read_anew_by_each_program():
+def test_programs_share_reads_of_keys_that_exceed_the_cache():
     """Taking all 256 heads in turn would balance as well, but read 600 MB where 134 are enough."""
     together = order(Lengths(1024, 1024, 1024), (128, 128), 256, 1, 512, DEFAULT_GPU).together
     assert together * 1024 * 512 <= DEFAULT_GPU.l2_bytes // 2
@@ -123,6 +123,6 @@ def test_keys_that_leave_the_cache_are_not_read_anew_by_each_program():
         (1024, 4, False, "", (128, 128)),  # each processor has one program: the shorter one
     ],
 )
-def test_three_groups_where_the_longest_processor_gains(tokens, heads, causal, terms, tile):
+def test_three_groups_if_the_longest_processor_gains(tokens, heads, causal, terms, tile):
     plan = prefill_plan(tokens, tokens, (64, 64), 2, True, causal, DEFAULT_GPU, terms=terms, heads=heads)
     assert (plan.m, plan.n) == tile and plan.consumers == tile[0] // 64

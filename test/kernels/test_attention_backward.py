@@ -74,7 +74,7 @@ def test_views(rng):
     check(q[:, ::-1], k[..., ::2].repeat(2, axis=3), v, dout[:, :, ::-1])
 
 
-def test_queries_without_keys_have_no_part(rng):
+def test_queries_without_keys_do_not_contribute(rng):
     """The first 65 of 130 queries see none of 65 keys: their gradients are zero, whatever they contain."""
     q, k, v, dout = operands(rng, 130, 65, 2, 2, 32)
     out, lse = attention(q, k, v, causal=True, return_lse=True)
@@ -85,7 +85,7 @@ def test_queries_without_keys_have_no_part(rng):
     assert all(a.tobytes() == b.tobytes() for a, b in zip(one, other, strict=True))
 
 
-def test_no_number_is_where_one_is_due(rng):
+def test_nan_in_dout_reaches_the_right_gradients(rng):
     """A NaN in one row of dout reaches dq of its query, and the gradients of all keys that it sees."""
     q, k, v, dout = operands(rng, 40, 40, 1, 1, 16, batch=1)
     dout[0, 20, 0, 3] = np.nan
@@ -175,7 +175,7 @@ VARYING = ({}, {"causal": True}, {"window": (20, 5)}, {"softcap": 2.0, "slopes":
 
 
 @pytest.mark.parametrize("options", VARYING, ids=str)
-def test_sequences_behind_one_another(rng, options):
+def test_concatenated_sequences(rng, options):
     """Sequences of no, one and many tokens; numbers between and after them have no effect."""
     starts_q, starts_k = np.array([0, 70, 70, 71, 200], np.int32), np.array([0, 33, 40, 170, 190], np.int32)
     q, dout = random(rng, (210, 4, 32)), random(rng, (210, 4, 32))
@@ -210,7 +210,7 @@ def test_gradcheck(tokens, causal):
 
 
 @pytest.mark.host
-def test_gradcheck_of_what_stands_beside_scores():
+def test_gradcheck_of_biases_and_sinks():
     """A bias shared by heads and one of keys only, and sinks; also for concatenated sequences."""
     torch = pytest.importorskip("torch")
     torch.manual_seed(0)
@@ -234,7 +234,7 @@ def test_gradcheck_of_what_stands_beside_scores():
 
 
 @pytest.mark.host
-def test_who_differentiates_says_whether_runs_agree():
+def test_gradients_are_deterministic_unless_the_caller_allows_otherwise():
     """dq is summed in memory, in any order, only if the caller allows results to differ between runs."""
     torch = pytest.importorskip("torch")
     q = torch.randn(1, 40, 2, 16, requires_grad=True)

@@ -65,7 +65,7 @@ def test_alibi(rng, shape):
     compare(rng, *operands(rng, 70, 130), alibi_slopes=slopes)
 
 
-def test_causal_slopes_leave_out_of_rows_only_what_sinks_and_lse_get_back(rng):
+def test_causal_slopes_drop_only_what_sinks_and_lse_restore(rng):
     """For steep slopes and long distances: measuring all distances of a block from one origin would cost precision for
     near keys."""
     q, k, v = operands(rng, 700, 1500)
@@ -103,7 +103,7 @@ def test_heads_in_front_of_tokens(rng):
     compare(rng, q, k, v, window=(20, 0))
 
 
-def test_nan_in_a_key_stays_with_the_queries_that_see_it(rng):
+def test_nan_in_a_key_affects_only_queries_that_see_it(rng):
     q, k, v = operands(rng, 70, 70, k_heads=4)
     k[:, 60:] = np.nan
     for options in ({"causal": True}, {"window": (20, 0)}):
@@ -113,7 +113,7 @@ def test_nan_in_a_key_stays_with_the_queries_that_see_it(rng):
 
 @pytest.mark.parametrize("heads", [(8, 2), (16, 1), (6, 2)])
 @pytest.mark.parametrize("tokens", [(3, 70), (8, 200), pytest.param((5, 2), marks=pytest.mark.fuzz)])
-def test_heads_that_share_keys_are_rows_of_one_tile(rng, heads, tokens):
+def test_heads_sharing_keys_are_rows_of_one_tile(rng, heads, tokens):
     assert packed(tokens[0], heads[0] // heads[1], CPU) == (heads[0] // heads[1] if heads != (6, 2) else 1)
     q, k, v = operands(rng, *tokens, *heads)
     slopes, sinks, bias = (np.abs(random(rng, s)) for s in ((heads[0],), (heads[0],), (2, heads[0], *tokens)))
@@ -169,7 +169,7 @@ def test_varlen_slopes_of_each_sequence(rng):
         ((0, 30), (0, 70), "max_seqlen"),
     ],
 )
-def test_sequences_that_are_not_there_stop_the_program(rng, starts, k_starts, message, dtype):
+def test_missing_sequences_stop_the_program(rng, starts, k_starts, message, dtype):
     """They used to be read and written, beyond the arrays or not at all."""
     q, k, v = random(rng, (70, 4, 32)), random(rng, (70, 2, 32)), random(rng, (70, 2, 32))
     longest = 60 if message == "max_seqlen" else 100
@@ -275,7 +275,7 @@ def test_refusals_of_plans(rng):
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_120a"])
-def test_heads_in_one_tile_compile_where_results_pass_shared_memory(target):
+def test_heads_in_one_tile_compile_if_results_go_through_shared_memory(target):
     """Pointers to results pass through shared memory there, while keys may still be copied."""
     q, k = blank((1, 3, 8, 128), "float16"), blank((1, 512, 2, 128), "float16")
     plan = AttentionPlan(64, 32, pack=4)
@@ -294,7 +294,7 @@ def test_refusals_of_sequences(rng):
 
 
 @pytest.mark.host
-def test_what_does_not_fit_has_no_roles(monkeypatch):
+def test_plans_that_do_not_fit_have_no_roles(monkeypatch):
     """A plan chosen by default falls back to the simple one; a plan passed in is rejected."""
     asked = []
 

@@ -124,7 +124,7 @@ def test_graphs_without_end_find_counters(torch):
     assert torch.cleared == len(kept) <= 11, "a graph clears memory of its own"
 
 
-def test_large_counts_take_no_supply_again_and_again(torch):
+def test_large_counts_do_not_use_up_the_supply(torch):
     like = Like()
     for _ in range(10):
         counters.zeros(counters._SUPPLY * 2, like)

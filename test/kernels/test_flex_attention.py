@@ -201,7 +201,7 @@ def test_gradients_through_scores(rng, dtype):
 
 
 @pytest.mark.fuzz
-def test_hidden_blocks_have_no_part_in_gradients(rng):
+def test_hidden_blocks_do_not_contribute_to_gradients(rng):
     """NaN in keys and values of a block that is skipped reaches no result, and their own gradients are zeros."""
     q, k, v = operands(rng, (1, 2, 256, 256), 2)
     k[:, :, 128:], v[:, :, 128:] = np.nan, np.nan
@@ -256,7 +256,7 @@ def test_ready_functions_are_what_attention_has(rng):
         check(flex_attention(q, k, v, **options).swapaxes(1, 2), want, v, 70)
 
 
-def test_everybody_sees_the_prefix(rng):
+def test_every_query_sees_the_prefix(rng):
     shape = (2, 2, 100, 100)
     lengths = np.asarray([30, 70], np.int32)
     b, _, i, j = indices(*shape)

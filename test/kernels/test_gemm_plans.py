@@ -229,13 +229,13 @@ def test_one_multiprocessor_takes_no_more_of_the_l2_than_it_can(wgmma):
     assert (plan(Problem(128, 4096, 4096), wgmma).n, plan(Problem(64, 4096, 4096), wgmma).n) == (64, 32)
 
 
-def test_few_rows_have_wide_tiles_of_weights_where_there_are_enough(wgmma):
+def test_few_rows_use_wide_weight_tiles_if_there_are_enough(wgmma):
     """112 blocks of 256 keep memory as busy as 132 would, and read x a quarter as often as blocks of 64."""
     found = [plan(Problem(8, n, 4096), wgmma) for n in (28672, 6144, 4096)]
     assert [(p.m, p.n) for p in found] == [(8, 256), (8, 64), (8, 64)]
 
 
-def test_few_rows_ask_memory_for_enough_ahead_and_no_more(wgmma):
+def test_few_rows_prefetch_enough_and_no_more(wgmma):
     """At 8 rows qkv took 15.4, 14.5, 14.4 and 15.0 us with 4, 5, 6 and 8 slots, down 33.1, 30.8, 30.0 and (12) 32.5."""
     for layer, slots in (("qkv", 6), ("o", 8), ("down", 8), ("gate_up", 4)):
         found = plan(Problem(8, LAYERS[layer][1], LAYERS[layer][0]), wgmma)
@@ -245,7 +245,7 @@ def test_few_rows_ask_memory_for_enough_ahead_and_no_more(wgmma):
     assert 2 * many.stages * (many.m + many.n) * many.k * 2 > 228 << 10
 
 
-def test_two_rows_are_streamed_by_smaller_programs_where_there_are_many():
+def test_two_rows_are_streamed_by_smaller_programs_if_there_are_many():
     problems = [Problem(2, n, 4096, streams=True) for n in (4096, 6144, 28672)]
     assert [configs.gemv_plan(p, DEFAULT_GPU).num_warps for p in problems] == [4, 2, 2]
 
@@ -360,7 +360,7 @@ def test_candidates(wgmma):
                 check_fits(each, problem)
 
 
-def test_a_tuner_tries_shares_where_waves_are_ragged(wgmma):
+def test_the_tuner_tries_shares_if_waves_are_partial(wgmma):
     """Only the tuner tries these: the default plan never adds parts within the launch."""
     for (k, n), m in itertools.product(LAYERS.values(), (16, 64, 128, 512, 1024, 4096)):
         problem = Problem(m, n, k)
@@ -385,7 +385,7 @@ def test_a_tuner_tries_shares_where_waves_are_ragged(wgmma):
     assert not any(each.workers for each in even if each.m == each.n == 256)
 
 
-def test_shares_take_less_time_where_the_last_wave_is_ragged(wgmma):
+def test_shares_take_less_time_if_the_last_wave_is_partial(wgmma):
     """By the model, 133 tiles take two waves uncut, and little more than one when cut."""
     ragged, problem = GemmPlan(128, 256, 64, stages=3), Problem(128 * 133, 256, 16384)
     shared = dataclasses.replace(ragged, workers=132)
@@ -395,7 +395,7 @@ def test_shares_take_less_time_where_the_last_wave_is_ragged(wgmma):
     assert microseconds(shared, whole, wgmma) == microseconds(ragged, whole, wgmma)
 
 
-def test_parts_of_tiles_begin_where_they_are_cut(wgmma):
+def test_reads_of_tile_parts_follow_the_cut(wgmma):
     """The cut then determines which columns of their rows blocks read at the same time."""
     cuts = configs.cut_plans(Problem(8, 6144, 4096), wgmma)
     assert cuts and {p.skew for p in cuts} == {0}
@@ -424,7 +424,7 @@ def test_what_the_copy_engine_can_fetch(shape, view, dtype, fetched):
     assert None not in addressed(found)[-2:]
 
 
-def test_operands_that_cannot_be_fetched_are_not_planned_for_it(monkeypatch):
+def test_operands_that_the_copy_engine_cannot_fetch_are_planned_without_it(monkeypatch):
     row = frozenset({"warp_mma", "warpgroup_mma"}), _kiln.target("sm_90a")["limits"]
     monkeypatch.setattr(configs, "_row", lambda machine: row)
     monkeypatch.setattr(configs, "FROM_SHARED", {("float16", "f32"), ("float32", "tf32")})

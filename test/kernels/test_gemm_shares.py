@@ -192,7 +192,7 @@ def test_no_part_is_outside_the_workspace(rng):
 
 
 @pytest.mark.parametrize("tiles, k", [(12, 300), (5, 0)])
-def test_what_is_not_ragged_is_not_cut(tiles, k):
+def test_whole_waves_are_not_cut(tiles, k):
     """Four whole waves, or nothing to sum: the plain kernel runs."""
     shared = configs.shares(GemmPlan(32, 32, 32, workers=3), tiles, k)
     if k:
@@ -204,7 +204,7 @@ def test_what_is_not_ragged_is_not_cut(tiles, k):
 
 @pytest.mark.parametrize("change", [{"splits": 2}, {"workers": -1}, {"waves": 0}, {"reduce": "first", "splits": 2,
                                                                                    "workers": 0}])  # fmt: skip
-def test_plans_that_say_nothing_sensible(rng, change):
+def test_invalid_plans_are_rejected(rng, change):
     import dataclasses
 
     plan = dataclasses.replace(GemmPlan(32, 32, 32, workers=3), **change)

@@ -49,7 +49,7 @@ def test_one_column_with_any_stride(rng, column):
     assert_close(np.array(out), reference.bias_gelu(x))
 
 
-def test_outputs_that_hold_an_element_twice_are_refused(rng):
+def test_outputs_with_aliased_elements_are_rejected(rng):
     x, weight = random(rng, (3, 8)), random(rng, 8)
     twice = np.lib.stride_tricks.as_strided(np.zeros(8, np.float32), (3, 8), (0, 4))
     sliding = np.lib.stride_tricks.as_strided(np.zeros(10, np.float32), (3, 8), (4, 4))

@@ -51,7 +51,7 @@ def test_nothing_public_is_left_out():
 
 
 @pytest.mark.parametrize("first", ["import kiln.kernels.softmax", "from kiln.kernels.softmax import kernel", ""])
-def test_a_name_that_a_function_shares_with_its_folder_is_the_function(first):
+def test_a_name_shared_by_a_function_and_its_folder_is_the_function(first):
     code = f"""
 {first}
 import numpy as np

@@ -207,7 +207,7 @@ def test_lists_that_mix_devices_are_refused_by_name(role, index):
 
 @pytest.mark.host
 @pytest.mark.parametrize("name", ["step", "lr"])
-def test_what_is_in_memory_is_where_the_tensors_are(rng, name):
+def test_step_and_rate_must_be_on_the_tensors_device(rng, name):
     lists = TensorLists(*tensors(rng, MIX[:1])[:4])
     value = {"step": np.ones(1, np.int64), "lr": np.ones(1, np.float32)}[name].view(Elsewhere)
     with pytest.raises(ValueError, match=rf"{name}: expected a number or an array on cpu .*, got one on cuda:0\n"):

@@ -54,7 +54,7 @@ def test_row_plans(count, itemsize, streams, where):
             assert plan.grid(count)[0] >= 2 * where.processors, about
 
 
-def test_wide_rows_wait_as_they_were_loaded():
+def test_wide_rows_are_kept_in_their_own_type():
     """16-bit rows longer than a block: 64 elements per thread in small blocks, weights loaded together with the row."""
     assert rows.plan(8192, 32768, 2, 1, DEFAULT_GPU) == RowPlan(32768, 1, 4, 4, streaming=True)
     assert rows.plan(512, 131072, 2, 1, DEFAULT_GPU) == RowPlan(131072, 1, 8, 8, streaming=True)
@@ -75,7 +75,7 @@ def test_rows_of_half_vectors_have_no_masks(vectors):
     assert rows.plan(16384, 900, 2, 1, DEFAULT_GPU, vectors).block == 1024
 
 
-def test_streams_far_beyond_the_l2_are_read_with_a_priority():
+def test_streams_far_larger_than_the_l2_are_read_evict_first():
     """Decided by the bytes read and the device's own cache; for rows of one array, rows of two, flat arrays; never on
     the CPU."""
     small = DEFAULT_GPU._replace(l2_bytes=10 << 20)
@@ -184,7 +184,7 @@ def test_a_long_row_for_each_multiprocessor():
         assert (found.num_warps, found.cluster) == (warps, cluster), (rows_, n, streams, vectors)
 
 
-def test_a_plan_that_loses_by_it_is_no_dependent_launch():
+def test_plans_that_lose_by_it_do_not_use_dependent_launch():
     with machine.launch_options(pdl=True):
         for rows_, n, vectors, asked, early in (
             (4096, 14000, 2, 128, False),
@@ -238,7 +238,7 @@ def test_long_rows_with_two_vectors_are_not_masked():
 
 
 @pytest.mark.parametrize("n,early", [(4096, True), (13824, True), (32768, True), (11008, False), (14000, False)])
-def test_weights_are_read_with_the_row_where_registers_allow(n, early):
+def test_weights_are_read_with_the_row_if_registers_allow(n, early):
     """`kiln-hoist-reads` decides this by what each thread of the plan holds."""
     x, weight = blank((4096, n), "float16"), blank((n,), "float16")
     (found,) = launches_of(lambda: layer_norm(x, weight, weight), DEFAULT_GPU)

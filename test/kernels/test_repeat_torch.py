@@ -145,7 +145,7 @@ def test_inference_mode():
     assert not add(x, y).is_inference()
 
 
-def test_modes_that_look_on():
+def test_observing_torch_modes():
     from torch.utils._python_dispatch import TorchDispatchMode
 
     x, y = torch.randn(64), torch.randn(64)

@@ -101,7 +101,7 @@ def documents(family: str) -> str:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_formulas_stand_beside_lines_that_are_there(family):
+def test_formulas_quote_existing_lines(family):
     source = "\n".join(path.read_text() for path in sorted((ROOT / family).glob("*.py")))
     lines = quoted(documents(family))
     assert lines
@@ -109,7 +109,7 @@ def test_formulas_stand_beside_lines_that_are_there(family):
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_each_kernel_stands_beside_a_formula(name):
+def test_each_kernel_has_a_formula(name):
     family, kernel = pathlib.PurePath(name).parts[0], name.split("::")[1]
     tables = re.findall(r"^\|.*\bformula\b.*\n\|[-| ]+\n(?:\|.*\n)+", documents(family), re.MULTILINE)
     beside = "".join(tables) if kernel not in IN_PROSE else documents(family)

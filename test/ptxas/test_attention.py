@@ -53,7 +53,7 @@ def assembled(call: Callable[[], object], folder: Path, schedule: str | None = "
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16], ids=["float16", "bfloat16"])
 @pytest.mark.parametrize(("size", "tokens", "causal", "registers"), CONFIGURATIONS)
-def test_nothing_is_spilt_or_made_alone(size, tokens, causal, registers, dtype, tmp_path: Path):
+def test_nothing_spills_and_no_product_is_serialised(size, tokens, causal, registers, dtype, tmp_path: Path):
     if dtype is not np.float16 and size not in (64, 128):
         pytest.skip("as float16")
     said, sass = compiled(size, tokens, causal, dtype, tmp_path)
@@ -90,7 +90,7 @@ def test_softmax_runs_under_the_second_product(size, keys, tmp_path: Path):
 
 
 @pytest.mark.parametrize(("size", "around"), [(64, False), (128, True), (256, True)])
-def test_warps_go_around_many_sums_that_keep_their_scale(size, around, tmp_path: Path):
+def test_warps_skip_rescaling_of_unchanged_sums(size, around, tmp_path: Path):
     _, sass = compiled(size, 4096, False, np.float16, tmp_path)
     steps = re.findall(r"PMTRIG.*?WARPGROUP\.DEPBAR\.LE\s+gsb0, 0x0(.*?)\bHGMMA", sass, re.DOTALL)
     assert len(steps) == 2

@@ -49,7 +49,7 @@ def compiled(launch: Launch, target: str, folder: Path) -> tuple[str, str]:
      (128, {"softcap": 20.0, "causal": True})],
     ids=str,
 )  # fmt: skip
-def test_nothing_is_spilt_or_made_alone(size, options, kernel, tmp_path: Path):
+def test_nothing_spills_and_no_product_is_serialised(size, options, kernel, tmp_path: Path):
     launch = launches(size, **options)[kernel]
     assert launch.options["schedule"] == "streams"
     said, sass = compiled(launch, "sm_90a", tmp_path)
@@ -109,7 +109,7 @@ def test_five_products(causal, tmp_path: Path):
 
 @pytest.mark.parametrize("size", [64, 128])
 @pytest.mark.parametrize("bias", [False, True])
-def test_what_waits_in_memory_is_no_more_than_is_let_pass(size, bias):
+def test_spills_stay_within_the_allowance(size, bias):
     """Three loops over queries, and what a program needs at its end in addition to 192 registers of sums and scores."""
     options = {"window": (100, 0), "causal": True, "alibi_slopes": np.empty(4, np.float32)}
     if bias:

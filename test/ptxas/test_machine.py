@@ -64,7 +64,7 @@ def hanging(tmp_path: pathlib.Path) -> str:
     return script(tmp_path / "ptxas", f'case "$*" in *--version*) exec {real_ptxas()} "$@";; esac\nexec sleep 600\n')
 
 
-def test_one_that_hangs_is_named_after_thirty_seconds(start, tmp_path):
+def test_a_hanging_assembler_is_reported_after_thirty_seconds(start, tmp_path):
     ptxas = hanging(tmp_path)
     begin = time.time()
     out, err = start(KILN_PTXAS=ptxas).communicate(timeout=120)
@@ -90,7 +90,7 @@ def test_a_folder_that_is_not_there(start, tmp_path):
     assert "set TMPDIR" in out and "False" in out
 
 
-def test_one_that_cannot_be_run(start, tmp_path):
+def test_an_assembler_that_cannot_be_run(start, tmp_path):
     text = f'case "$*" in *--version*) {real_ptxas()} "$@"; rm $0; exit;; esac\n'
     ptxas = script(tmp_path / "ptxas", text)
     out, err = start(KILN_PTXAS=ptxas).communicate(timeout=60)

@@ -111,13 +111,13 @@ def test_frequent_functions_are_short():
 
 @needs_sass
 @pytest.mark.parametrize("ty", ("fp16", "bf16"))
-def test_erf_of_what_becomes_narrow_takes_at_most_16_instructions(ty):
+def test_erf_narrowed_to_16_bits_takes_at_most_16_instructions(ty):
     with_erf, without = instructions(build(gelu, ty)), instructions(build(gelu_without_erf, ty))
     assert (with_erf - without) / PER_THREAD <= 16
     assert (with_erf - without) / PER_THREAD >= 8, "the comparison measures something else"
 
 
-def test_erf_of_what_stays_wide_is_the_exact_one():
+def test_erf_that_stays_wide_is_exact():
     assert "ex2" not in build(gelu, "fp32", to="ptx").output
     assert "ex2" in build(gelu, "fp16", to="ptx").output
 

@@ -115,7 +115,7 @@ def sums_of_one_row(x, y, out, k, SIDE: kl.constexpr, SUMS: kl.constexpr):
 
 
 @pytest.mark.parametrize("sums, products", [(1, "wgmma.mma_async"), (3, "mma.sync")])
-def test_products_that_have_no_registers_to_go_on_beside_each_other(sums, products):
+def test_products_with_too_few_registers_to_overlap_use_single_warps(sums, products):
     """No schedule was requested: the compiler uses products of single warps instead, and a remark says so."""
     arrays = [blank((64, 4096), "float16"), blank((1024, 4096), "float16"), blank((64, 1024), "float32")]
     (launch,) = launches_of(lambda: sums_of_one_row[1](*arrays, 4096, 256, sums, num_warps=4))

@@ -38,7 +38,7 @@ def assemble(ptx: str, row: str) -> bytes:
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_reads_stay_in_front_of_pmevent(row: str):
+def test_reads_stay_before_pmevent(row: str):
     checked, shapes = 0, SHAPES if row == THOROUGH else SHAPES[1:2]
     for name, run in calls():
         if not any(shape in name for shape in shapes):

@@ -67,7 +67,7 @@ def test_machines_without_a_copy_engine(target):
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
-def test_nothing_changes_where_nobody_asks(target):
+def test_nothing_changes_unless_asked(target):
     left = tutorial(target, tile=(64, 64, 32))
     assert left.output == tutorial(target, tile=(64, 64, 32), describe_pointers=False).output
     assert "bounded" not in json.loads(left.metadata)["cuda"]

@@ -98,7 +98,7 @@ def test_compile_time(terms: str, plan: GemmPlan):
         assert (took := 1000 * seconds(launch, to)) <= SLOWED * limit, f"{took:.0f} ms to {to}"
 
 
-def test_one_row_of_tiles_asks_for_no_place_in_a_group():
+def test_a_single_row_of_tiles_needs_no_group_arithmetic():
     """The divisions that remain: a program's number if the grid has a second axis, in both roles, and the skew."""
     if toolchain.nvdisasm() is None:
         pytest.skip("no nvdisasm (package nvidia-cuda-nvdisasm)")
@@ -129,7 +129,7 @@ def test_groups_end_a_tile_without_each_other(plan: GemmPlan, threads: str):
     assert re.findall(r"BAR\.SYNC\S* \w+, (\w+)", toolchain.disassemble(made.output)) == [threads] * 2
 
 
-def test_blocks_that_share_k_meet_by_what_they_send():
+def test_blocks_sharing_k_synchronise_by_their_messages():
     """Each thread sends its sums to both, in pairs; the only cluster barriers are at the start, before any sum is
     sent."""
     a, b = blank((128, 4096), "float16"), blank((4096, 4096), "float16").T
@@ -186,7 +186,7 @@ def test_partial_sums_pass_no_shared_memory(tile: GemmPlan):
 @pytest.mark.parametrize(
     "tile", [GemmPlan(128, 256, 64, stages=3), GemmPlan(128, 128, 64, "pingpong", stages=4)], ids=str
 )
-def test_loops_over_a_share_are_as_lean(tile: GemmPlan):
+def test_loops_over_a_share_are_equally_lean(tile: GemmPlan):
     """The loops do not depend on where a program begins and ends along K."""
     if toolchain.nvdisasm() is None:
         pytest.skip("no nvdisasm (package nvidia-cuda-nvdisasm)")

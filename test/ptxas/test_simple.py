@@ -97,7 +97,7 @@ def test_groups_multiply_from_slots(stages):
 SPILLING = f"a=*fp16:16, b=*fp16:16, c=*fp16, stride=i32, {NUMBERS}, M=128, N=192, K=64"
 
 
-def test_what_was_not_asked_for_by_name_gives_way_where_its_role_spills():
+def test_a_default_schedule_is_dropped_if_its_role_spills():
     with pytest.raises(errors.ResourceError, match="beyond the registers of its role"):
         compiled(to_rows_of_any_length, SPILLING, "sm_90a", num_warps=4, schedule="cooperative")
     artifact = compiled(to_rows_of_any_length, SPILLING, "sm_90a", num_warps=4)

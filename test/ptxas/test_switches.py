@@ -15,7 +15,7 @@ def compiled():
     return double.warmup(kl.float32, kl.float32, BLOCK=256, grid=(1,))
 
 
-def test_a_changed_assembler_is_another_kernel():
+def test_changing_the_assembler_recompiles():
     with knobs.scope(target="sm_90a", stage_arrays=True):
         assembled = compiled()
         with knobs.scope(ptxas="none"):

@@ -42,7 +42,7 @@ def test_import_time(program):
     assert min(measure(program)[0] for _ in range(5)) <= 60
 
 
-def test_what_the_readme_writes_with_a_point_is_there():
+def test_attributes_in_the_readme_exist():
     code = "import kiln; print(kiln.explain.launch, kiln.export.variants_of, kiln.nvtx.start, kiln.hooks.launch_enter)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).returncode == 0
 

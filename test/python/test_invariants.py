@@ -130,7 +130,7 @@ def test_every_room_has_a_kernel_readme():
             assert (family / name).exists(), f"{family.name}/{name}"
 
 
-def test_a_launch_asks_its_owner_by_the_names_of_the_protocol():
+def test_a_launch_uses_exactly_the_names_of_the_owner_protocol():
     """C++ names Python's methods in only one file, and they are exactly those of the protocol that mypy checks."""
     text = (ROOT / "python/bindings/launch/Owner.cpp").read_text()
     asked = {name for names in re.findall(r'\.attr\("(\w+)"\)|\brefuse\("(\w+)"', text) for name in names if name}

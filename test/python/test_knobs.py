@@ -51,7 +51,7 @@ def test_a_scope_belongs_to_its_thread():
 
 
 @pytest.mark.cpu
-def test_threads_with_scopes_of_their_own_launch_one_kernel():
+def test_threads_with_separate_scopes_launch_one_kernel():
     """Each thread gets the code for its own switches in any interleaving, and overlapping scopes end correctly."""
     wrong = []
 

@@ -72,7 +72,7 @@ def test_configurations_are_all_measured_on_it(tmp_path):
         """)  # fmt: skip
 
 
-def test_what_it_could_reach(tmp_path):
+def test_peak_rates_of_the_gpu(tmp_path):
     """An H100 SXM: 132 multiprocessors; its data sheet says 989 TFLOP/s of fp16 and 67 of fp32 at 1830 and 1980 MHz."""
     run(tmp_path, """
         assert kiln.cuda.get_device_properties(0).multiprocessors == 132

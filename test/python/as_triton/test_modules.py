@@ -37,7 +37,7 @@ def test_names_are_the_same_whichever_way_they_are_imported(layer):
     assert importlib.import_module("triton.language.target_info").is_cuda is kl.target_info.is_cuda
 
 
-def test_every_module_of_the_table_has_every_name_it_shows(layer):
+def test_every_module_in_the_table_has_every_listed_name(layer):
     for name in names.MODULES:
         module = importlib.import_module(name)
         assert module.__spec__.name == name

@@ -57,7 +57,7 @@ def test_clusters_need_a_hopper(double, runtime):
         double.warmup(np.ones(64, np.float32), B=64, grid=(1,), num_ctas=2)
 
 
-def test_a_listener_is_told_how_long_a_compile_took(triton, double, tmp_path):
+def test_a_listener_gets_the_compile_time(triton, double, tmp_path):
     from triton.backends.compiler import GPUTarget
     from triton.compiler.compiler import IRSource
     from triton.knobs import CompileTimes

@@ -10,7 +10,7 @@ import pytest
 PROGRAMS = sorted(pathlib.Path(__file__).with_name("programs").glob("*.py"))
 
 
-def test_programs_know_triton_alone():
+def test_programs_import_only_triton():
     assert len(PROGRAMS) >= 9
     for path in PROGRAMS:
         text = path.read_text()

@@ -76,7 +76,7 @@ def test_cdiv_of_the_host_in_a_kernel(triton, tl):
     assert x.tolist() == [13, 13, 13, 13, 0, 0, 0, 0]
 
 
-def test_a_compiled_kernel_tells(triton, double):
+def test_a_compiled_kernel_reports_its_resources(triton, double):
     x = np.ones(100, np.float32)
     y = np.empty_like(x)
     kernel = double[(1,)](x, y, 100, BLOCK=128, num_warps=8, num_stages=2)
@@ -92,7 +92,7 @@ def test_a_compiled_kernel_tells(triton, double):
     assert kernel.src.attrs[(0,)] == [["tt.divisibility", 16]]
 
 
-def test_what_code_takes_of_a_gpu_that_is_not_here(triton, tl, double):
+def test_resources_of_code_for_an_absent_gpu(triton, tl, double):
     with kiln.knobs.scope(target="sm_90a"):
         kernel = double.warmup(tl.float32, tl.float32, 100, BLOCK=128, num_warps=8, grid=(1,))
         assert kernel.n_regs == kernel.metadata["cuda"]["usage"]["registers"] and kernel.n_spills == 0
@@ -472,7 +472,7 @@ def test_subnormal_numbers_are_kept_whatever_is_asked(triton, double):
 
 
 @pytest.mark.parametrize("kind,tile", [("float64", (64, 16, 64)), ("float32", (256, 128, 32))])
-def test_four_stages_fit_what_a_product_needs_beside(triton, tl, kind, tile):
+def test_four_stages_fit_with_a_products_other_memory(triton, tl, kind, tile):
     """Exchanged fp64 operands are counted before stages; after the loop, sums pass through the ring's memory."""
 
     @triton.jit
@@ -519,7 +519,7 @@ def test_a_tile_of_one_element_among_single_elements(triton, tl):
     assert y[0] == 99
 
 
-def test_comparisons_that_lack_parentheses_mean_what_triton_takes_them_for(triton, tl):
+def test_unparenthesized_comparisons_mean_what_triton_makes_of_them(triton, tl):
     @triton.jit
     def kernel(x, y):
         v = tl.load(x + tl.arange(0, 4))
@@ -590,7 +590,7 @@ def test_files_beside_kernels(triton, monkeypatch, tmp_path):
     assert cache.get_group("g") == {"a.txt": path}
 
 
-def test_the_manager_of_files_is_the_class_that_the_environment_names(triton, monkeypatch, tmp_path):
+def test_the_environment_names_the_class_of_the_file_manager(triton, monkeypatch, tmp_path):
     from triton.runtime.cache import FileCacheManager, get_cache_manager
 
     module = types.ModuleType("managers_of_mine")
@@ -752,7 +752,7 @@ def test_threads_of_the_launch_are_known_while_compiling(triton, tl):
         assert (x == warps).sum() == 32 * warps and not x[32 * warps :].any()
 
 
-def test_flushing_is_nothing_to_ask_for(double):
+def test_requesting_flush_to_zero_has_no_effect(double):
     x, y = np.full(16, 1e-40, np.float32), np.zeros(16, np.float32)
     double[(1,)](x, y, 16, BLOCK=16, enable_reflect_ftz=True)
     assert (y == x * 2).all()

@@ -167,7 +167,7 @@ def test_a_known_key_is_launched_without_python(triton, tl, monkeypatch):
         kernel[(1,)](x, n=3, B=16)
 
 
-def test_arrays_are_as_they_were_behind_tuning(triton, tl):
+def test_arrays_are_restored_after_tuning(triton, tl):
     configs = [triton.Config({"B": b}) for b in (16, 32)]
 
     @triton.autotune(configs, ["n"], reset_to_zero=["total", "nothing"], restore_value=["x"])

@@ -108,7 +108,7 @@ def test_a_burst_leaves_its_first_replay_out(gpu):
     assert recorder.calls == ["replay", "record", "replay", "replay", "record", "wait"]
 
 
-def test_a_burst_behind_a_flushed_cache_times_one_replay(gpu, monkeypatch):
+def test_a_burst_after_a_cache_flush_times_one_replay(gpu, monkeypatch):
     _, recorder = gpu
     found = device.FlushingDevice()
     assert recorder.pools == ["pool"]

@@ -28,7 +28,7 @@ def test_rows_are_those_that_are_recorded():
     assert gate.rows_of(measure.RESULTS / "h200.csv", "rms_norm 2048x896") == ["rms_norm 2048×896"]
 
 
-def test_both_take_turns_and_a_row_that_holds_is_done():
+def test_libraries_take_turns_and_a_good_row_is_done():
     calls = []
     processes = {"old": Library([8.0] * 9, "old", calls), "new": Library([8.05] * 9, "new", calls)}
     [(variant, times)] = gate.measured(processes, "row", 3)
@@ -36,7 +36,7 @@ def test_both_take_turns_and_a_row_that_holds_is_done():
     assert calls == ["old", "new", "new", "old", "old", "new"]
 
 
-def test_a_row_that_seems_to_lose_is_measured_again():
+def test_a_row_that_seems_to_lose_is_remeasured():
     processes = {"old": Library([8.0] * 12), "new": Library([9.0] * 3 + [8.0] * 9)}
     [(_, times)] = gate.measured(processes, "row", 3)
     assert gate.over(times) == 1.0 and len(times["new"]) == 9
@@ -82,7 +82,7 @@ def test_the_verdict(us, code, lost, tmp_path, monkeypatch, capsys):
     assert line["old_us"] == "8.000" and line["new_us"] == f"{us:.3f}" and line["gpu"] == "G"
 
 
-def test_rows_that_are_not_reached_are_no_success(tmp_path, monkeypatch, capsys):
+def test_unreached_rows_are_not_a_success(tmp_path, monkeypatch, capsys):
     (tmp_path / "kiln").mkdir()
 
     class Answers(Library):
@@ -100,6 +100,6 @@ def test_rows_that_are_not_reached_are_no_success(tmp_path, monkeypatch, capsys)
     assert capsys.readouterr().out.splitlines()[0].startswith("4 rows were not reached")
 
 
-def test_what_is_no_library_is_refused(tmp_path):
+def test_paths_without_a_library_are_rejected(tmp_path):
     with pytest.raises(SystemExit, match="expected a wheel or a folder that holds kiln"):
         gate.main(["--old", str(tmp_path)])

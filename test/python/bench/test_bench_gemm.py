@@ -51,7 +51,7 @@ def test_plans_of_bursts(row):
     assert found.sets * row.bytes < 8 << 30, "memory"
 
 
-def test_a_row_is_told_and_written(tmp_path):
+def test_a_row_is_printed_and_written(tmp_path):
     (row,) = gemm.select(gemm.rows(), "linear o 16")
     found = {"torch": timed(14.0), "kiln": timed(10.0), "cublaslt": timed(12.0), "ceiling": timed(8.0),
              "quack": {"status": "unavailable", "note": "no quack", "error": ""},
@@ -99,7 +99,7 @@ def test_report(tmp_path):
     assert "least 1.200" in text and "wrong" not in text
 
 
-def test_power_is_told_between_moves_of_the_counter(monkeypatch):
+def test_power_is_measured_between_counter_updates(monkeypatch):
     """A counter that moves every 0.2 s would show 400 to 800 W instead of 600 over 0.3 s, depending on when that
     begins."""
     for begin in (0.0, 0.05, 0.11, 0.19):
@@ -112,7 +112,7 @@ def test_power_is_told_between_moves_of_the_counter(monkeypatch):
         assert meter.watts(lambda now=now, end=now[0] + 0.1: now[0] < end) is None
 
 
-def test_what_won_is_kept(tmp_path):
+def test_winning_plans_are_kept(tmp_path):
     path = tmp_path / "folder" / "tuned.json"
     kept = gemm.Tuned(path)
     assert kept.get("row | peer 1") is None
@@ -143,7 +143,7 @@ def test_the_kernel_that_only_reads_compiles():
         assert cuda.compile(cuda_kernels.source("read.cu"), "read", options, target="sm_90a").cubin[:4] == b"\x7fELF"
 
 
-def test_without_a_gpu_there_are_lists_and_models(capsys):
+def test_lists_and_models_need_no_gpu(capsys):
     assert gemm.main(["--list", "--rows", "fp8 16"]) == 0
     assert capsys.readouterr().out.split() == ["fp8", "fp8", "qkv", "16", "fp8", "fp8", "o", "16",
                                                "fp8", "fp8", "gate_up", "16", "fp8", "fp8", "down", "16"]  # fmt: skip

@@ -19,7 +19,7 @@ def lines(path):
         return list(csv.DictReader(file))
 
 
-def test_what_a_csv_holds_comes_back(results, tmp_path, capsys):
+def test_csv_files_round_trip(results, tmp_path, capsys):
     results.save(tmp_path / "r.json")
     outputs.write(results, csv=str(tmp_path / "r.csv"))
     tables = []
@@ -51,7 +51,7 @@ def test_the_recorded_figures_give_table_page_and_picture(tmp_path, capsys):
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_of_a_row_that_several_files_bring_the_last_counts(results, make_record, tmp_path):
+def test_a_row_in_several_files_counts_from_the_last(results, make_record, tmp_path):
     outputs.write(results, csv=str(tmp_path / "old.csv"))
     newer = report.Results({"gpu": "G2", "commit": "def"})
     newer.add(make_record("softmax 4096×4096", kiln=16.0, inductor=18.0))
@@ -113,7 +113,7 @@ def test_only_the_rows_that_are_asked_for(results, tmp_path, capsys, monkeypatch
     ],
     ids=range(9),
 )
-def test_a_file_that_is_neither_is_said_to_be(text, said, tmp_path, capsys):
+def test_an_unknown_file_format_is_reported(text, said, tmp_path, capsys):
     import re
 
     path = tmp_path / "r.csv"

@@ -80,7 +80,7 @@ seen: set = set()
     (stale_set, "wrong", "wrong"),
     (raises, "failed", "RuntimeError: no kernel"),
 ])  # fmt: skip
-def test_what_is_wrong_is_not_timed(small, launch, status, note):
+def test_wrong_results_are_not_timed(small, launch, status, note):
     seen.clear()
     found = small(kiln=cases.Peer(launch))["peers"]
     assert found["kiln"]["status"] == status and note in found["kiln"]["note"]

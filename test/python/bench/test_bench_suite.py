@@ -193,7 +193,7 @@ def test_files_without_a_name(monkeypatch, tmp_path, words, families, files):
     assert all((tmp_path / name).exists() for name in names.values())
 
 
-def test_a_slip_in_a_familys_name_is_no_file(monkeypatch, tmp_path, capsys):
+def test_a_misspelt_family_is_not_taken_for_a_file(monkeypatch, tmp_path, capsys):
     assert files_of(monkeypatch, tmp_path, "--csv", "nrom")[0] == 2
     assert "--csv: expected a file name with an ending or a folder (because " in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

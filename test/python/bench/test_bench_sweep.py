@@ -73,7 +73,7 @@ def run(tmp_path, monkeypatch, capsys):
     return run
 
 
-def test_every_cell_is_there_once_and_every_beginning_is_a_sample():
+def test_every_cell_occurs_once_and_every_prefix_is_a_sample():
     every = cells.cells()
     names = [case.name for case in every]
     assert len(set(names)) == len(names) == 6 * 5 * 20 * 2
@@ -95,7 +95,7 @@ def test_bytes_of_a_cell(kernel, moved):
     assert case.traffic == 2 * moved and case.dtype == "bfloat16" and case.most_us is None
 
 
-def test_a_run_goes_on_where_the_one_before_ended(run):
+def test_a_run_resumes_where_the_last_one_ended(run):
     code, said = run("--limit", "3")
     assert code == 0 and len([line for line in said if "kiln+pdl 5.000" in line]) == 3
     code, left = run("--list")
@@ -106,7 +106,7 @@ def test_a_run_goes_on_where_the_one_before_ended(run):
     assert run("--strict")[0] == 0
 
 
-def test_a_peer_that_joins_is_measured_wherever_it_can_be(run):
+def test_an_added_peer_is_measured_wherever_possible(run):
     run()
     left = run("--list", "--peers", "inductor,quack")[1]
     assert sorted(left) == ["rms_norm 44×100 bf16", "rms_norm 44×5120 bf16"]
@@ -122,7 +122,7 @@ def test_code_of_quack_is_compiled_once_for_all_rows(run):
     assert len([line for line in said if "quack 9.000" in line]) == 6
 
 
-def test_inductor_is_tuned_to_its_end_where_it_is_close(run):
+def test_inductor_is_tuned_fully_if_it_is_close(run):
     run()
     assert {line[-1] for line in run.compiled()} == {"False"}
     assert run("--list")[1] == [""]
@@ -143,7 +143,7 @@ def test_the_better_of_inductors_times_counts(tuned, counts, run, tmp_path):
     assert run("--list")[1] == [""]
 
 
-def test_a_cell_whose_tuning_is_left_is_missing(run, tmp_path):
+def test_a_cell_with_unfinished_tuning_is_missing(run, tmp_path):
     run(inductor=8.5)
     path = tmp_path / "sweep.csv"
     with open(path, newline="") as file:
@@ -174,7 +174,7 @@ def test_a_close_verdict_asks_for_more_rounds():
 
 
 @pytest.mark.parametrize("rows, width", [(1, 512), (44, 5120), (4096, 32768)])
-def test_the_sets_of_a_cell_go_past_the_cache_or_are_used_once(rows, width):
+def test_the_sets_of_a_cell_exceed_the_cache_or_are_used_once(rows, width):
     l2, case = 60 << 20, cells.case_of("swiglu", rows, width, "float16")
     cell = object.__new__(cells.CellRunner)
     cell.case, cell._sets, cell.settings = case, None, cells.settings(["kiln"])
@@ -244,7 +244,7 @@ def test_a_cell_that_fails_is_recorded_and_named(run, tmp_path):
     assert run("--list")[1] == [""]
 
 
-def test_time_that_is_over_ends_a_run(run):
+def test_a_run_ends_when_its_time_is_up(run):
     _, said = run("--seconds", "0")
     assert not [line for line in said if "kiln+pdl 5.000" in line]
     assert len(run("--list")[1]) == 4

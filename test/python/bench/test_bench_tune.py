@@ -6,7 +6,7 @@ import pytest
 import tune
 
 
-def test_both_rows_are_tuned_in_processes_of_their_own(capsys, tmp_path):
+def test_both_rows_are_tuned_in_separate_processes(capsys, tmp_path):
     path = tmp_path / "tune.json"
     assert tune.main(["--device", "cpu", "--by", "kiln", "--json", str(path)]) == 0
     found = json.loads(path.read_text())
@@ -24,7 +24,7 @@ def test_configurations_are_those_of_the_tutorials():
     assert len(set(matmul)) == 16 and len(set(attention)) == 21
 
 
-def test_what_is_asked_is_told():
+def test_the_goals_are_reported():
     kiln = {"row": "matmul", "by": "kiln", "seconds": 3.0, "configs": 16, "winner": "BM: 128"}
     triton = {"row": "matmul", "by": "triton", "seconds": 20.0, "configs": 16, "winner": "BM: 64"}
     both = {"triton": triton, "kiln": kiln}

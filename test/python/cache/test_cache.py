@@ -42,7 +42,7 @@ print(launch())
 """
 
 
-def test_damaged_entries_are_compiled_anew_with_a_warning(place):
+def test_damaged_entries_are_recompiled_with_a_warning(place):
     assert place.run(PROGRAM) == "[False, False]\n"
     for kind, victim in (("artifact", "object"), ("artifact", "tile.mlir"), ("index", "manifest.json")):
         for entry in place.entries(kind):
@@ -73,7 +73,7 @@ def rewrite(root, entry, change, files=()):
     (folder / "manifest.json").write_text(f'{{"sha256":"{digest}",\n{body}')
 
 
-def test_an_index_entry_that_leads_astray_is_replaced(place):
+def test_a_wrong_index_entry_is_replaced(place):
     place.run(PROGRAM)
     artifacts = {entry["subject"]: entry for entry in place.entries("artifact")}
     index = {entry["subject"]: entry for entry in place.entries("index")}
@@ -92,7 +92,7 @@ def test_an_index_entry_that_leads_astray_is_replaced(place):
         assert "hit: kernel by its source" in log, "the index leads to it again"
 
 
-def test_an_artifact_that_cannot_be_loaded_is_compiled_anew(place):
+def test_an_artifact_that_cannot_be_loaded_is_recompiled(place):
     place.run(PROGRAM)
     (entry,) = (entry for entry in place.entries("artifact") if entry["subject"] == "kernel")
     (other,) = (entry for entry in place.entries("artifact") if entry["subject"] == "other")
@@ -106,7 +106,7 @@ def test_an_artifact_that_cannot_be_loaded_is_compiled_anew(place):
 
 
 @pytest.mark.parametrize("trouble", ["link", "file", "no permission", "writable by others"])
-def test_a_root_that_is_refused_costs_one_warning(place, trouble):
+def test_a_rejected_cache_folder_costs_one_warning(place, trouble):
     (place.folder / "elsewhere").mkdir(mode=0o755)
     if trouble == "link":
         place.root.symlink_to(place.folder / "elsewhere")
@@ -165,7 +165,7 @@ def test_switches_that_show_or_check_stages_compile(place):
     assert any("kernel" in path.name for path in dump.iterdir())
 
 
-def test_a_failure_is_told_by_its_line_wherever_the_code_is_from(place):
+def test_a_failure_reports_its_line_wherever_the_code_is_from(place):
     program = """
     import numpy as np, kiln, kiln.language as kl
     {lines}
@@ -298,7 +298,7 @@ def test_the_command_names_what_it_cannot_take(place, capfd):
     assert code == 1 and "to be a folder" in text
 
 
-def test_a_difference_is_told_by_its_line():
+def test_a_difference_is_reported_with_its_line():
     from kiln.runtime import cache
 
     before, now = "def f(x):\n    return x\n", "def f(x):\n    return x * 2\n"

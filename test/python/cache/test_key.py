@@ -85,7 +85,7 @@ def test_each_field_of_an_artifact_changes_its_key(tmp_path):
     assert key(other) not in keys
 
 
-def test_the_tools_and_the_metadata_are_fields_of_their_own(tmp_path):
+def test_tools_and_metadata_are_separate_fields(tmp_path):
     fields, _ = _kiln.artifact_fields(make(COPY, tmp_path), complete(), False)
     named = {name: value for name, value, _ in fields.items}
     assert {tool: named[tool] for tool in ("kiln", "build", "llvm")} == _kiln.toolchain()
@@ -97,7 +97,7 @@ def test_the_tools_and_the_metadata_are_fields_of_their_own(tmp_path):
     assert _kiln.Fields.of_items(fields.items).key("artifact") == fields.key("artifact")
 
 
-def test_a_compiler_that_keys_do_not_name_is_not_loaded(tmp_path):
+def test_a_compiler_that_differs_from_the_keys_is_not_loaded(tmp_path):
     """The compiler's file was replaced after a key had been made."""
     package = pathlib.Path(kiln.__file__).parent
     (tmp_path / "kiln").mkdir()
@@ -128,7 +128,7 @@ except ImportError as problem:
         assert said in run.stdout, run.stderr
 
 
-def test_where_tools_lie_and_how_a_compile_is_watched_does_not_change_the_key(tmp_path):
+def test_tool_paths_and_debugging_options_do_not_change_the_key(tmp_path):
     module = make(COPY, tmp_path)
     library, copy = tmp_path / "one.bc", tmp_path / "elsewhere" / "two.bc"
     library.write_bytes(b"code")
@@ -155,7 +155,7 @@ def test_a_comment_and_a_moved_file_change_neither_key_nor_bytes(tmp_path):
         assert compiled(other) == first
 
 
-def test_positions_are_part_of_what_can_tell_them(tmp_path):
+def test_positions_are_in_the_key_only_if_code_can_observe_them(tmp_path):
     module, moved = make(PRINT, tmp_path), make(PRINT, tmp_path / "other")
     assert compiled(module)[1] != compiled(moved)[1], "its metadata names the file"
     assert compiled(module)[2] != compiled(moved)[2]
@@ -166,7 +166,7 @@ def test_positions_are_part_of_what_can_tell_them(tmp_path):
         assert compiled(plain, **options)[2] == key(plain, located=True, **options)
 
 
-def test_what_is_restored_says_what_was_compiled(tmp_path):
+def test_restored_code_says_what_was_compiled(tmp_path):
     for text in (COPY, PRINT):
         module = make(text, tmp_path)
         artifact = _kiln.compile(module, complete())
@@ -285,7 +285,7 @@ CHANGES = {
 }
 
 
-def test_every_change_of_what_a_kernel_reaches_is_seen(place):
+def test_every_change_of_reachable_code_is_noticed(place):
     # A constexpr function that reads a module has no index entry; with its factor as a constant it has one.
     exact = {"n * constants.FACTOR": "n * 2"}
     assert run(place, edits=exact)[0] is False
@@ -311,7 +311,7 @@ def test_switches_that_decide_code_are_seen(place):
         assert run(place, edits=exact, **switches)[0] is True, switches
 
 
-def test_what_an_opaque_function_reads_is_never_taken_for_known(place):
+def test_values_read_by_an_opaque_function_are_never_assumed_known(place):
     assert run(place) == (False, run(place)[1])
     had, total = run(place)
     assert had is True, "found by its IR"
@@ -319,7 +319,7 @@ def test_what_an_opaque_function_reads_is_never_taken_for_known(place):
     assert run(place, edits=changed)[0] is False and run(place, edits=changed)[1] != total
 
 
-def test_neither_comment_nor_place_of_a_file_makes_a_compile(place):
+def test_comments_and_file_paths_cause_no_recompile(place):
     assert run(place)[0] is False
     artifacts = {entry["key"] for entry in place.entries()}
     for edits in (
@@ -371,7 +371,7 @@ def index_key(kernel=plain, changed=None, options=None, disjoint=(True, False), 
     return _kiln.Fields(lookup._fields).key("index")
 
 
-def test_each_thing_an_index_entry_follows_from_changes_its_key(monkeypatch):
+def test_every_input_of_an_index_entry_changes_its_key(monkeypatch):
     from kiln.runtime import cache
 
     def variant(**attributes):
@@ -421,7 +421,7 @@ def test_each_thing_an_index_entry_follows_from_changes_its_key(monkeypatch):
     assert Lookup(variant(version=object()), [], complete(), ()).inexact, "nobody can tell it from another"
 
 
-def test_a_function_that_only_a_comment_names_may_have_no_source():
+def test_a_function_named_only_in_a_comment_needs_no_source():
     names = {"jit": jit}
     exec(compile(chr(10).join(["def helper(x):", "    pass"]), "<nowhere>", "exec"), names)  # its text is kept nowhere
     helper = jit(names["helper"])

@@ -71,7 +71,7 @@ def test_a_launch_does_not_wait_for_the_disk(store, monkeypatch):
     assert threading.current_thread() not in held.threads
 
 
-def test_who_reads_an_entry_waits_for_it(store, monkeypatch):
+def test_readers_of_an_entry_wait_for_it(store, monkeypatch):
     kernel, compiles = make(102), []
     hook = kiln.hooks.compile_end.add(lambda event: compiles.append(event.cached))
     try:

@@ -57,7 +57,7 @@ def test_texts_of_stages_are_made_when_asked_for():
         artifact.text("ptx")
 
 
-def test_the_text_of_a_compile_is_what_it_came_to():
+def test_the_text_of_a_compile_is_its_result():
     artifact = square(to="llvm")
     assert artifact.text() == artifact.output and "define void @kiln_square" in artifact.text()
 
@@ -121,7 +121,7 @@ def test_our_own_failure_is_an_internal_error_with_a_reproducer(tmp_path):
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 
-def test_a_users_mistake_found_late_has_its_place_and_hint():
+def test_a_users_mistake_found_late_has_its_location_and_hint():
     with pytest.raises(errors.CompilationError) as caught:
         compiler.raise_failure(
             [

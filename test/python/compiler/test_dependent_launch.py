@@ -76,7 +76,7 @@ def steps(ptx: str) -> list[str]:
         (trigger_early, ["launch_dependents", "wait", "ld", "st"]),
     ],
 )
-def test_each_stands_once_where_the_kernel_says(kernel, order):
+def test_each_occurs_once_where_the_kernel_has_it(kernel, order):
     ptx = ptx_of(kernel, "sm_90a", pdl=True)
     assert steps(ptx) == order
     assert ptx.count("griddepcontrol.") == 2
@@ -86,7 +86,7 @@ def test_each_stands_once_where_the_kernel_says(kernel, order):
 
 @pytest.mark.parametrize("kernel", SAID)
 @pytest.mark.parametrize("target, options", [("sm_90a", {})] + [(f"sm_{n}", {"pdl": True}) for n in (80, 86, 89)])
-def test_without_dependent_launch_neither_is_there(kernel, target, options):
+def test_without_dependent_launch_there_is_neither_op(kernel, target, options):
     assert steps(ptx_of(kernel, target, **options)) == ["ld", "st"]
 
 

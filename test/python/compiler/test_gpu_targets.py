@@ -51,7 +51,7 @@ def test_without_an_assembler_the_binary_is_ptx():
         artifact.text("sass")
 
 
-def test_pdl_is_left_out_where_the_machine_has_none():
+def test_pdl_is_omitted_on_machines_without_it():
     artifact = compile_double(pdl=True, target="sm_89")
     assert not json.loads(artifact.metadata)["cuda"]["pdl"]
     assert "griddepcontrol" not in artifact.output
@@ -139,7 +139,7 @@ def test_a_failing_assembler_is_our_fault_with_the_ptx_saved(tmp_path):
     assert saved in caught.value.reproduce
 
 
-def test_a_failing_assembler_may_say_what_is_no_text(tmp_path):
+def test_a_failing_assembler_may_print_invalid_utf_8(tmp_path):
     failing = tmp_path / "ptxas"
     failing.write_text(
         "#!/bin/sh\n[ \"$1\" = --version ] && printf 'V13.0.88 \\240\\n' && exit 0\nprintf 'no\\240luck' >&2\nexit 7\n"

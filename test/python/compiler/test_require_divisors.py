@@ -116,7 +116,7 @@ class Language:
         return (Wide(a) + b - 1) // b
 
 
-def test_what_is_asked_is_enough_for_every_program():
+def test_the_requirements_suffice_for_every_program():
     draw = random.Random(int(os.environ.get("KILN_FUZZ_SEED", "0")))
     asked = held = 0
     for index in range(COUNT):
@@ -155,7 +155,7 @@ GROUPED = [
 ]
 
 
-def test_heights_of_groups_are_asked_of_the_last_program():
+def test_group_heights_are_checked_for_the_last_program():
     (text,) = requirements(kernel_of(GROUPED, 1000))
     for m, n in [(128, 256), (1, 1), (4096, 4096), (1000, 5000)]:
         tiles = -(-m // 128) * -(-n // 256)
@@ -163,7 +163,7 @@ def test_heights_of_groups_are_asked_of_the_last_program():
         assert compute(text, m, n, (tiles + 8 * -(-n // 256), 1)) <= 0
 
 
-def test_only_launches_that_look_at_their_counts_are_asked():
+def test_only_launches_that_check_counts_have_requirements():
     assert requirements(kernel_of(GROUPED, 1001), "") == []
 
 

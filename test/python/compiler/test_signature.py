@@ -120,7 +120,7 @@ def test_a_kernel_without_arrays_says_so():
         parse_disjoint("x", parameters)
 
 
-def test_what_a_launch_saw_of_its_arrays_can_be_written_down():
+def test_the_specialisation_of_a_launchs_arrays_can_be_written_as_text():
     import numpy as np
 
     @kiln.jit
@@ -136,7 +136,7 @@ def test_what_a_launch_saw_of_its_arrays_can_be_written_down():
         assert apart == [name in names.split(",") for name in ("x", "y", "out")]
 
 
-def test_what_a_launch_compiles_can_be_written_down():
+def test_the_signature_of_a_launch_can_be_written_as_text():
     import numpy as np
 
     @kiln.jit
@@ -154,7 +154,7 @@ def test_what_a_launch_compiles_can_be_written_down():
     [("*float32", "*fp32"), ("*float32:16", "*fp32:16"), ("int32", "i32"), ("float*", "*fp32"),
      ("*torch.bfloat16", "*bf16"), ("*fp23", "*fp32"), ("uint8", "u8"), ("*double", "*fp64")],
 )  # fmt: skip
-def test_types_as_other_programs_write_them_lead_to_ours(written, meant):
+def test_type_names_of_other_programs_suggest_ours(written, meant):
     with pytest.raises(errors.UserError, match=re.escape(f"got '{written}' (did you mean '{meant}'?)")):
         parse_signature(f"x={written}, n=i32", kiln.jit(_two))
     assert parse_signature(f"x={meant}, n=i32", kiln.jit(_two))[0].kind == "runtime"

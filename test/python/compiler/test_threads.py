@@ -128,7 +128,7 @@ def jobs(seed: str) -> list[Job]:
     return [draw(rng) for _ in range(COMPILES)]
 
 
-def test_compiles_of_threads_are_those_of_one(tmp_path):
+def test_concurrent_compiles_equal_sequential_ones(tmp_path):
     drawn = jobs(SEED)
     alone = {repr(job): outcome(job, str(tmp_path)) for job in drawn}
     failures = {result[0] for result in alone.values() if len(result) == 2}

@@ -72,6 +72,6 @@ def test_every_rule_is_broken_by_a_test(path):
     assert [pieces[0] for pieces in found if not is_expected(pieces)] == []
 
 
-def test_a_rule_that_nobody_breaks_is_found():
+def test_an_untested_rule_is_found():
     (rule,) = rules('  return op->emitOpError("expected the moon to be made of "\n    "green cheese, got ") << moon;')
     assert rule == ["expected the moon to be made of green cheese, got "] and not is_expected(rule)

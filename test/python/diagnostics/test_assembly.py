@@ -47,7 +47,7 @@ def test_the_line_of_the_text_is_named(text):
     assert WRONG[text] in said and "fault of Kiln" not in said
 
 
-def test_right_texts_with_dollars_and_packs_are_taken():
+def test_valid_assembly_with_dollars_and_packs_is_accepted():
     assert compiled("{.reg .f32 $$h; mul.f32 $$h, $1, $2; add.f32 $0, $$h, $2;}")
     assert compiled("add.f32 $0, $2, $4; add.f32 $1, $3, $5;", pack=2)
 

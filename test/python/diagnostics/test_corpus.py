@@ -51,7 +51,7 @@ def test_message(path: Path) -> None:
     assert message == golden.read_text(encoding="utf-8")
 
 
-def test_there_is_a_message_for_each_program_and_no_other() -> None:
+def test_every_program_has_a_message_and_every_message_a_program() -> None:
     assert len(PROGRAMS) >= 300
     programs, messages = ({name_of(p) for p in CORPUS.rglob(f"*.{kind}")} for kind in ("py", "txt"))
     assert programs == messages

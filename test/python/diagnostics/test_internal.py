@@ -61,7 +61,7 @@ shape.flip = broken
 """
 
 
-def test_a_fault_of_the_front_end_names_the_line_and_a_command_that_reproduces_it(tmp_path, monkeypatch):
+def test_a_front_end_fault_names_the_line_and_a_reproducing_command(tmp_path, monkeypatch):
     from kiln.language.semantic import shape
 
     def broken(*arguments):

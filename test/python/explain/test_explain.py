@@ -133,7 +133,7 @@ def test_loops_and_branches_follow_their_conditions():
     assert report.data["work"]["loops"][0]["turns"] == 4
 
 
-def test_what_follows_from_data_is_said_to_be_a_bound():
+def test_data_dependent_counts_are_marked_as_bounds():
     x, y = np.zeros(64, np.float32), np.zeros(64, np.float32)
     report = explain.launch(gather, 2, x, np.zeros(64, np.int32), y, 50, BLOCK=32)
     work = report.data["work"]
@@ -175,7 +175,7 @@ def test_sectors_of_a_strided_access(step, sectors):
     assert ("uncoalesced" in str(report)) == (step > 1)
 
 
-def test_layouts_are_drawn_where_their_elements_are():
+def test_layouts_are_drawn_with_their_elements():
     report = on_gpu(matmul, "a=*fp16:16, b=*fp16:16, c=*fp32:16, m=i32:16, n=i32:16, k=i32:16, BM=64, BN=64, BK=64", 4)
     placement = report.data["placement"]
     (product,) = placement["products"]

@@ -299,7 +299,7 @@ PRODUCT = (
 
 
 @pytest.mark.skipif(fake_cuda.library() is None, reason="the build has no tests (kiln_fake_cuda)")
-def test_the_driver_is_given_what_python_gives_it(tmp_path):
+def test_the_driver_gets_what_python_passes(tmp_path):
     """Parameters, tensor maps, persistent grids, clusters and dependent launches: every byte of every launch is the
     same."""
     python = tmp_path / "python.txt"

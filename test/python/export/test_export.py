@@ -33,7 +33,7 @@ def variants(kernel, *signatures, target="cpu-avx2"):
     return [Variant(tuple(parse_signature(signature, kernel)), target) for signature in signatures]
 
 
-def test_the_text_is_what_it_was(tmp_path, capsys):
+def test_the_output_matches_the_golden_files(tmp_path, capsys):
     """Golden files. If a change is intended, `cp` the output over them."""
     export(tmp_path, "scale", [SCALE.format(":16") + ", num_warps=8", SCALE.format(""),
                                "x=*fp16, y=*fp16, n=i32, factor=fp32, BLOCK=2048"],
@@ -202,7 +202,7 @@ assert main(["export", {KERNELS!r} + "::scale", *words]) == 0
     assert ".entry kiln_scale" in (tmp_path / "scale.0.sm_80.ptx").read_text()
 
 
-def test_where_things_are(capsys):
+def test_paths_of_headers_and_libraries(capsys):
     for option, file in (("--cmake-dir", "kilnConfig.cmake"), ("--include-dir", "kiln/runtime.hpp"),
                          ("--library-dir", "libkiln_runtime.so")):  # fmt: skip
         assert main(["config", option]) == 0

@@ -56,7 +56,7 @@ hooks.compile_end = lambda event: (loads if event.cached else compiles).append(e
 
 
 # ---- domains ---------------------------------------------------------------------------------------------------------
-def test_every_class_of_an_argument_and_no_other():
+def test_every_class_of_an_argument_is_enumerated_once():
     domain = Domain(kernel(), "x=*fp32, y=*fp32:16, n=0..100, factor=fp32, BLOCK=64")
     assert spelled(domain) == {
         f"x=*fp32{x}, y=*fp32:16, n={n}, factor=fp32, BLOCK=64" for x in ("", ":16") for n in ("i32", "i32:16", "1")
@@ -68,7 +68,7 @@ def test_every_class_of_an_argument_and_no_other():
     assert spelled(wide) == {f"x=*fp32:16, y=*fp32:16, n={n}, factor=fp32, BLOCK=64" for n in ("i32", "i64", "i64:16")}
 
 
-def test_what_the_author_does_not_specialise_is_one_class():
+def test_unspecialised_arguments_form_one_class():
     assert spelled(Domain(kernel("general"), "x=*i32:16, n=i32, BLOCK=16")) == {"x=*i32:16, n=i32, BLOCK=16"}
 
 
@@ -79,7 +79,7 @@ def test_variables_tie_types_and_options_multiply():
     ]  # fmt: skip
 
 
-def test_overlap_is_asked_for():
+def test_overlap_is_part_of_the_domain():
     text = "x=*fp32:16, y=*fp32:16, n=2, factor=fp32, BLOCK=64"
     assert [v.disjoint for v in Domain(kernel(), text).enumerate()] == [(True, True)]
     assert {v.disjoint for v in Domain(kernel(), text, [("x", "y")]).enumerate()} == {(True, True), (False, False)}
@@ -171,7 +171,7 @@ print(calls, len(compiles), len(loads))
     assert loads > 30  # the random arguments reached this many variants of the bundle
 
 
-def test_a_launch_outside_of_the_domain_says_what_is_missing(tmp_path, bundle):
+def test_a_launch_outside_the_domain_says_what_is_missing(tmp_path, bundle):
     said = run(tmp_path, """
 x = np.zeros(6000, np.float32)
 y = np.zeros(6000, np.float32)
@@ -205,7 +205,7 @@ assert not compiles
     assert "got a.data and out.data that may overlap others; missing" in sixth
 
 
-def test_a_bundle_that_is_not_there_is_told(tmp_path):
+def test_a_missing_bundle_is_reported(tmp_path):
     said = run(tmp_path, """
 try:
     frozen_kernels.scale[(1,)](np.zeros(64, np.float32), np.zeros(64, np.float32), 64, 2.0, BLOCK=64)
@@ -215,7 +215,7 @@ except errors.FrozenError as error:
     assert "launch of scale: expected a bundle (because" in said and "got no folder that can be read" in said
 
 
-def test_other_sources_are_another_kernel(tmp_path, bundle):
+def test_edited_sources_are_another_kernel(tmp_path, bundle):
     """A bundle's code is tied to its source: after an edit the bundle has none for the kernel."""
     text = pathlib.Path(KERNELS).read_text().replace("* factor", "* factor * 2")
     (tmp_path / "edited.py").write_text(text)

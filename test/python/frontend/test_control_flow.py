@@ -86,7 +86,7 @@ def test_an_early_return_keeps_others_from_writing():
     assert x.tolist() == [0, 1, 2, 3, 4, -1, -1, -1]
 
 
-def test_the_test_of_a_loop_reads_nothing_after_break(monkeypatch):
+def test_the_loop_condition_reads_nothing_after_break(monkeypatch):
     # The loop condition loads x[i]; after `break` it would read past the end.
     monkeypatch.setenv("KILN_CHECK", "bounds")
     kernel = define(

@@ -87,7 +87,7 @@ DIFFERENTIATED = [arithmetic, functions, choices, shaped, through_another, libra
 
 
 @pytest.mark.parametrize("function", DIFFERENTIATED)
-def test_slopes_are_those_of_differences(function):
+def test_slopes_match_finite_differences(function):
     rng = np.random.default_rng(7)
     x, y = rng.uniform(0.3, 3.0, 64), rng.uniform(-2.0, 2.0, 64)
     value, slope, expected, above, below = (np.full(64, np.nan) for _ in range(5))
@@ -121,7 +121,7 @@ def run(function, x, y):
     return slope
 
 
-def test_slopes_of_float32_are_those_that_are_known():
+def test_slopes_in_float32_are_exact():
     """Checks float32 against exact derivatives, as finite differences in float32 would be too coarse."""
     x, y = np.linspace(0.5, 2.0, 64), np.zeros(64)
     exact = np.log(2.0) * np.exp2(x) - 1 / x**2
@@ -140,11 +140,11 @@ def spread_slopes():
     return slope
 
 
-def test_what_is_spread_over_a_tile_has_a_slope_for_each_element():
+def test_broadcast_values_have_a_slope_per_element():
     assert (spread_slopes() == np.arange(8.0)).all()
 
 
-def test_of_equal_candidates_the_first_counts_and_zero_has_no_absolute_slope():
+def test_ties_take_the_first_slope_and_abs_has_slope_0_at_0():
     x = np.zeros(64)
     assert (run(ties, x, x) == 2.0 + 5.0 + 0.0).all()
 

@@ -125,7 +125,7 @@ def test_exec():
     assert "constant 41" in names["text"]
 
 
-def test_exec_of_a_text_nobody_holds():
+def test_exec_of_a_temporary_text():
     # Another text defines the same names; it must not be mistaken for this one.
     other = PROGRAM.replace("print(", "text = str(")
     with pytest.raises(CompilationError, match="source of kernel cannot be found"):
@@ -384,7 +384,7 @@ def test_constexpr_function_is_still_python():
     assert half(8) == 4
 
 
-def test_emission_is_deterministic_and_threads_do_not_meet():
+def test_emission_is_deterministic_and_thread_safe():
     kernel = define(NESTED)
     expected = str(emit(kernel, parameters(x="*i32")))
     results: list[str] = []

@@ -45,7 +45,7 @@ def test_locations_are_ranges_of_the_source():
     assert "loc(unknown)" not in text.replace("#loc = loc(unknown)", "").replace("} loc(#loc)", "")
 
 
-def test_calls_leave_a_chain_of_locations_where_they_are_inlined():
+def test_inlined_calls_have_a_chain_of_locations():
     text = emit(
         define(
             "@jit\ndef add(a, b):\n    return a + b\n@jit\ndef kernel(x):\n"

@@ -346,7 +346,7 @@ def test_from_compiler_locations():
     assert [f.function for f in error.frames] == ["f", "g"]
 
 
-def test_what_newcomers_names_lead_to_exists():
+def test_names_suggested_to_newcomers_exist():
     import re
 
     from kiln.frontend import suggestions

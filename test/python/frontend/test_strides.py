@@ -82,7 +82,7 @@ async def waits(x, s):
     kl.make_tensor_descriptor(x, [s], [s, 1], [16])
 
 
-def test_what_cannot_be_compiled_has_none():
+def test_uncompilable_functions_have_no_strides():
     """Compiling it reports the error."""
     assert not descriptor_strides(KernelFunction(waits)).names
 

@@ -138,7 +138,7 @@ def test_they_are_pickled_and_hashed_by_their_fields():
     assert again == pair and type(again) is Pair and type(again.left) is Rows and hash(again) == hash(pair)
 
 
-def test_named_tuples_are_structs_where_they_have_something_of_one():
+def test_named_tuples_with_methods_or_constexprs_are_structs():
     class Plain(NamedTuple):
         data: Any
 
@@ -526,7 +526,7 @@ def test_a_plain_named_tuple_is_made_in_a_kernel():
     assert out[0] == 1 * 2 + 500 + 3
 
 
-def test_what_a_field_is_unless_given_is_in_the_key():
+def test_field_defaults_are_part_of_the_key():
     def steps(default):
         class Step(NamedTuple):
             data: Any
@@ -565,7 +565,7 @@ def test_warnings_about_strides_leave_structs_alone(monkeypatch, recwarn):
     assert out[0] == 4 and not recwarn.list
 
 
-def test_a_struct_that_was_launched_is_made_as_before():
+def test_a_launched_struct_is_constructed_as_before():
     """Once the launcher knows the class, constructing it with all fields positional runs no Python; everything else
     does."""
 

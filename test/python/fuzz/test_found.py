@@ -31,7 +31,7 @@ def turned_pairs(x_ptr, out_ptr):
     kl.store(out_ptr + kl.arange(0, 2)[:, None] * 24 + kl.arange(0, 24)[None, :], pairs.T.to(kl.int32))
 
 
-def test_pairs_are_turned_over():
+def test_pairs_are_transposed():
     x, out = np.arange(48) % 3 == 0, np.zeros((2, 24), np.int32)
     turned_pairs[1](x, out)
     np.testing.assert_array_equal(out, x.reshape(24, 2).T)
@@ -52,7 +52,7 @@ def returns_share_a_value(x_ptr, out_ptr, n):
 
 
 @pytest.mark.parametrize("n", [-3, 3])
-def test_returns_may_hand_on_one_and_the_same_value(n):
+def test_branches_may_return_the_same_value(n):
     x, out = np.arange(8, dtype=np.int32) * 3, np.zeros(8, np.int32)
     returns_share_a_value[1](x, out, n)
     np.testing.assert_array_equal(out, np.arange(8) + (x if n > 0 else ~x))
@@ -103,7 +103,7 @@ def negate_and_widen(x_ptr, out_ptr):
 
 
 @pytest.mark.parametrize("kind", [np.int8, np.int16])
-def test_the_least_number_negated_is_itself_also_when_widened(kind):
+def test_the_smallest_integer_negated_is_itself_even_when_widened(kind):
     least = np.iinfo(kind).min
     x, out = np.array([least, least + 1, -1, 0, 1, 2, 3, 4], kind), np.zeros(8, np.int32)
     negate_and_widen[1](x, out)
@@ -131,7 +131,7 @@ def other_half_is_zero(x_ptr, out_ptr, OTHER: kl.constexpr):
 
 
 @pytest.mark.parametrize("kind, other", [(np.float16, kl.bfloat16), (ml_dtypes.bfloat16, kl.float16)])
-def test_a_half_read_as_the_other_kind_compares_with_zero(kind, other):
+def test_a_half_reinterpreted_as_bf16_compares_with_zero(kind, other):
     x, out = np.array([0, -0.0, 1, -1, 2, np.nan, np.inf, 0.5], kind), np.zeros(8, np.bool_)
     other_half_is_zero[1](x, out, OTHER=other)
     np.testing.assert_array_equal(out, x != 0)
@@ -145,7 +145,7 @@ def largest_of_pairs_across(x_ptr, out_ptr):
     kl.store(out_ptr + 1, index)
 
 
-def test_pairs_that_are_walked_across():
+def test_pairs_whose_loop_is_outside():
     """The loop over the pair may be outside the loop over the row."""
     x, out = np.arange(80, dtype=np.int32) * 37 % 80, np.zeros(2, np.int32)
     largest_of_pairs_across[1](x, out)

@@ -112,7 +112,7 @@ def wrong(program: Program) -> bool:
 
 
 @pytest.mark.cpu
-def test_a_fault_is_found_and_made_small():
+def test_a_fault_is_found_and_shrunk():
     tried = (generate(f"7:{number}") for number in range(100))
     faulty = next(p for p in tried if re.search(r"\w+ - \w+$", render(p), flags=re.M) and wrong(p))
     small = reduce(faulty, wrong, 30)
@@ -135,7 +135,7 @@ def test_the_evaluation_rounds_once():
             assert np.all(np.abs(got - x)[fine] <= np.abs(near - x)[fine]), kind
 
 
-def test_the_dice_are_the_generators_own():
+def test_the_generator_has_its_own_random_state():
     state = random.getstate()
     generate("9:1")
     assert random.getstate() == state
@@ -167,7 +167,7 @@ def test_the_evaluation_ignores_nan_of_every_kind(which, best):
     assert np.isnan(extremum(which, nan, nan, F16).data).all()
 
 
-def test_a_gpu_is_not_asked_for_what_takes_minutes_to_assemble():
+def test_programs_that_take_minutes_to_assemble_are_left_out():
     assert [share_run(n) for n in (1, 128, 256, 512, 513, 4096)] == [1.0, 1.0, 0.1, 1 / 30, 0.0, 0.0]
     with knobs.scope(target="sm_90a"):
         for name, elements in [("11:3311", 975), ("11:4975", 675)]:
@@ -176,7 +176,7 @@ def test_a_gpu_is_not_asked_for_what_takes_minutes_to_assemble():
             assert f"{elements} elements a thread" in failure.message
 
 
-def test_what_did_not_run_is_counted_apart():
+def test_programs_that_did_not_run_are_counted_separately():
     lines = ["REFUSED 3:1: too little memory", "UNDEFINED 3:2: no order", "FAILED 3:4: mismatch", "program:", "text",
              "LEFT OUT 3:6: ptxas"]  # fmt: skip
     counts = tally(Watched([0, 1, 2, 3, 4, 5, 6], lines, 10))
@@ -190,7 +190,7 @@ def test_what_did_not_run_is_counted_apart():
     assert counts.summary("3", 9).startswith("4 of 9 programs of seed 3 ran, ")
 
 
-def test_a_hang_does_not_delay_the_end_of_time():
+def test_a_hang_does_not_extend_the_time_limit():
     script = "import time; print('@ 7\\n@ 8', flush=True); time.sleep(60)"
     start = time.monotonic()
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
@@ -205,14 +205,14 @@ def fuzz(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True)
 
 
-def test_time_that_ends_before_the_programs_have_run_is_no_success():
+def test_running_out_of_time_is_not_a_success():
     found = fuzz("--programs", "5000", "--seconds", "4")
     assert found.returncode == SHORT, found.stdout + found.stderr
     ran, asked = re.search(r"(\d+) of (\d+) programs of seed 0 ran, 0 failed .*: time is up", found.stdout).groups()
     assert int(ran) < int(asked) == 5000
 
 
-def test_programs_compile_for_a_gpu_that_is_not_there(monkeypatch):
+def test_programs_compile_for_a_gpu_that_is_not_present(monkeypatch):
     monkeypatch.setenv("KILN_PTXAS", "none")
     monkeypatch.setenv("KILN_TARGET", "sm_90a")
     found = fuzz("--first", "0", "--programs", "10", "--compile")
@@ -222,7 +222,7 @@ def test_programs_compile_for_a_gpu_that_is_not_there(monkeypatch):
     assert found.returncode == 1 and "FAILED 0:0: LaunchError" in found.stdout
 
 
-def test_others_run_in_place_of_those_that_are_refused(monkeypatch, capsys):
+def test_rejected_programs_are_replaced_by_others(monkeypatch, capsys):
     drawn: set[int] = set()
 
     def every_fifth_is_refused(seed, first, count, flags, seconds):
@@ -247,14 +247,14 @@ def test_others_run_in_place_of_those_that_are_refused(monkeypatch, capsys):
     assert capsys.readouterr().out.startswith("8 of 10 programs of seed 0 ran, 0 failed (0 left out, 2 refused")
 
 
-def test_where_all_is_refused_it_is_no_success(monkeypatch, capsys):
+def test_rejecting_all_programs_is_not_a_success(monkeypatch, capsys):
     monkeypatch.setattr(run, "run_batch", lambda seed, first, count, *_: Batch(refused=count))
     monkeypatch.setattr(sys, "argv", ["run.py", "--programs", "10"])
     assert run.main() == SHORT
     assert capsys.readouterr().out.startswith("0 of 10 programs of seed 0 ran, 0 failed (0 left out, 120 refused")
 
 
-def test_a_program_that_ends_its_process_is_reported_and_the_rest_goes_on(monkeypatch):
+def test_a_program_that_kills_its_process_is_reported_and_the_rest_run(monkeypatch):
     scripts = iter(["print('@ 5\\n@ 6', flush=True); os._exit(9)",
                     "print('@ 7\\nFAILED 0:7: wrong\\n'); sys.stdout.flush(); os._exit(8)",
                     "print('@ 8\\n@ 9')"])  # fmt: skip

@@ -32,7 +32,7 @@ sys.exit(run.main())
         (3, "812 of 10000 programs of seed 0 ran, 0 failed (9 refused, 0 without a meaning): time is up", "SHORT"),
     ],
 )
-def test_programs_that_did_not_run_are_no_success(tmp_path, status, line, verdict):
+def test_missing_programs_are_not_a_success(tmp_path, status, line, verdict):
     summary = tmp_path / "summary.txt"
     command = [sys.executable, "-c", SCRIPT, str(COMMAND.parent), line, str(status), str(summary)]
     found = subprocess.run(command, capture_output=True, text=True)

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.fuzz
 
 
 @pytest.mark.parametrize("first", range(0, MUTANTS, CHUNK))
-def test_no_signal_ends_it(first):
+def test_no_mutant_causes_a_signal(first):
     found = mutate.crashes(str(KILN_OPT), SEED, first, min(CHUNK, MUTANTS - first))
     assert not found, "\n\n".join(map(mutate.describe, found))
 
@@ -47,7 +47,7 @@ def test_found(name):
     assert mutate.ends_well(str(KILN_OPT), options, [text])
 
 
-def test_the_tests_files_themselves_pass_through():
+def test_undamaged_test_files_compile():
     """Undamaged modules mostly compile, except in tests of rejections."""
     sources = random.Random(0).sample([s for s in mutate.sources() if "invalid" not in s.path], 60)
     well = [s for s in sources if mutate.passes(str(KILN_OPT), s.options, s.text)]

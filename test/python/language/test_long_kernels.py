@@ -111,7 +111,7 @@ def test_a_long_chain_of_elif(count):
     "lines", [["v = " + " + ".join(["v"] * 600)], ["n = kl.load(x)", "if n == 0:", "    v = j", *(
         line for i in range(1, 200) for line in (f"elif n == {i}:", f"    v = j + {i}"))]], ids=["terms", "elifs"]
 )  # fmt: skip
-def test_what_is_nested_too_deeply_is_refused_with_its_place(lines):
+def test_too_deep_nesting_is_rejected_with_its_location(lines):
     with pytest.raises(CompilationError, match="nested less deeply") as caught:
         seconds(lines, "int32")
     assert caught.value.location is not None and caught.value.hint.startswith("split it")

@@ -200,7 +200,7 @@ def test_operands_that_do_not_fit_are_refused(expression, kinds, message):
     assert message in str(caught.value)
 
 
-def test_constexpr_arithmetic_is_pythons_but_for_the_sign_of_quotients():
+def test_constexpr_arithmetic_is_pythons_except_the_sign_of_quotients():
     source = """
     kl.static_assert(N // 4 == -1)
     kl.static_assert(N % 4 == -3)

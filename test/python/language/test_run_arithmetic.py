@@ -216,7 +216,7 @@ def test_narrowing_toward_zero():
     assert np.all(np.abs(np.nextafter(got, np.copysign(np.float16(np.inf), got)).astype(np.float64)) > np.abs(x))
 
 
-def test_a_float_keeps_its_type_however_it_would_round():
+def test_rounding_modes_are_accepted_where_nothing_rounds():
     """As in kernels written for several types: a rounding mode is accepted where nothing is rounded."""
     x = sample("float32")
     for rounding in ("rtne", "rtz"):

@@ -90,7 +90,7 @@ def test_block_pointers_stay_inside_the_array():
     np.testing.assert_array_equal(out, x.sum(1))
 
 
-def test_block_pointers_pad_with_nan_and_write_what_is_inside():
+def test_block_pointers_pad_with_nan_and_store_only_inside():
     x, out = np.arange(15, dtype=F32).reshape(3, 5), np.full((3, 5), -1, F32)
     padded = np.zeros((4, 8), F32)
     source = """

@@ -55,7 +55,7 @@ def test_histogram_counts_what_is_in_range():
     np.testing.assert_array_equal(got, expected)
 
 
-def test_narrow_unsigned_integers_count_and_pick_as_what_they_are():
+def test_narrow_unsigned_integers_work_as_indices_and_counts():
     u = RNG.integers(0, 256, 96).astype(np.uint8)
     got = evaluate("kl.histogram(u, 256)", ((256,), np.int32), u=u)
     np.testing.assert_array_equal(got, np.bincount(u, minlength=256))
@@ -253,7 +253,7 @@ def test_assembly_of_another_machine_runs_its_portable_body():
 
 
 @pytest.mark.cpu
-def test_assembly_of_another_machine_without_one_is_refused_by_name():
+def test_assembly_without_a_portable_body_is_rejected_by_name():
     with pytest.raises(KilnError, match=r"add\.f32"):
         evaluate(
             'kl.inline_asm_elementwise("add.f32 $0, $1, $1;", "=f,f", [x], kl.float32, True, 1)', ((6, 8), F32), x=X

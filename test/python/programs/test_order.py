@@ -205,7 +205,7 @@ def test_a_scan_of_functions_composes_them_in_order(side, reverse):
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_running_sums_of_floats_are_close_and_repeat(reverse):
+def test_running_sums_of_floats_are_close_and_reproducible(reverse):
     x = RNG.standard_normal(4096).astype(np.float32)
     first, second = np.empty_like(x), np.empty_like(x)
     cumsum_kernel[(1,)](x, first, 4096, reverse)

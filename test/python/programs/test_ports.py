@@ -734,7 +734,7 @@ def test_types_and_functions_as_constants():
     assert z.tolist() == [2**15 - 1, 6 + 400 + 4000, 1]
 
 
-def test_a_constexpr_function_that_is_defined_anew_compiles_anew():
+def test_redefining_a_constexpr_function_recompiles():
     namespace = {"kl": kl, "kiln": kiln}
     text = "@kiln.jit\ndef kernel(y):\n    kl.store(y, one() + other())\n"
     define = "@kiln.constexpr_function\ndef one():\n    return {}\n@kl.constexpr\ndef other():\n    return {}\n"

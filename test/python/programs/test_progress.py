@@ -141,7 +141,7 @@ def wait_for_the_next(flags, out, n):
 
 @pytest.mark.cpu
 @pytest.mark.parametrize("programs", [2, 7, 300])
-def test_waiting_for_later_programs(programs):
+def test_programs_may_wait_for_later_ones(programs):
     out = np.zeros(programs, np.int32)
     wait_for_the_next[(programs,)](np.zeros(programs + 1, np.int32), out, programs)
     assert (out == 1).all()
@@ -180,7 +180,7 @@ def test_more_than_can_run_at_once_are_refused():
 
 
 @pytest.mark.cpu
-def test_the_check_for_races_refuses_who_waits_for_later_programs():
+def test_the_race_check_rejects_waits_for_later_programs():
     with (
         kiln.knobs.scope(check="races"),
         pytest.raises(kiln.errors.LaunchError, match="one after the other"),
@@ -199,7 +199,7 @@ def wait_for_who_fails(flags):
 
 
 @pytest.mark.cpu
-def test_who_waits_for_a_failed_program_ends():
+def test_waiting_for_a_failed_program_ends():
     with pytest.raises(kiln.errors.DeviceAssertError, match="the flag"):
         wait_for_who_fails[(5,)](np.zeros(2, np.int32))
 

@@ -518,7 +518,7 @@ def k_last_index(y, n, none, BLOCK: kl.constexpr):
     kl.store(y + 7, big)
 
 
-def test_a_loops_index_after_it_is_its_last():
+def test_the_loop_index_keeps_its_last_value():
     y = np.full(9, -1, np.int32)
     k_last_index[(1,)](y, 10, 0, 16)
     # As in Python; a loop that did not run leaves the name's earlier value.
@@ -543,7 +543,7 @@ def k_annotated(x, y, n, BLOCK: kl.constexpr):
     kl.store(y + 4, a + b)
 
 
-def test_a_constexpr_annotation_keeps_what_is_known_at_run_time():
+def test_a_constexpr_annotation_accepts_run_time_values():
     y = np.zeros(5, np.int32)
     k_annotated[(1,)](np.array([100], np.int32), y, 2, 16)
     assert y.tolist() == [102, 104, 106, 108, 43]

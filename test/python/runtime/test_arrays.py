@@ -164,7 +164,7 @@ def through_descriptors(x, out, rows, columns, pitch):
     b.store([0, 0], a.load([0, 0]))
 
 
-def test_strides_of_descriptors_specialise_by_16_bytes_and_other_numbers_do_not():
+def test_descriptor_strides_specialise_by_16_bytes_and_other_numbers_do_not():
     """A copy engine can read f16 rows of a multiple of 8 elements; row counts of 4 and 8 share one specialisation."""
     x, out = np.arange(4 * 64).astype(np.float16), np.zeros(4 * 64, np.float16)
     compiled = {}
@@ -300,7 +300,7 @@ def test_descriptors_keep_the_rules_of_copy_engines():
             copy[1](descriptor, x, 1, 4)
 
 
-def test_arrays_out_of_order_are_told_if_one_asks():
+def test_noncontiguous_arrays_are_reported_on_request():
     x = np.arange(32, dtype=np.float32).reshape(4, 8)
     out = np.zeros(32, np.float32)
     with warnings.catch_warnings():

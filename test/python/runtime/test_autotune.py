@@ -104,7 +104,7 @@ def test_one_configuration_is_not_measured():
     assert tuned.launches == [] and out[0] == 16
 
 
-def test_configurations_that_do_not_fit_are_passed_over():
+def test_configurations_that_do_not_fit_are_skipped():
     @kiln.jit
     def kernel(out, n, BLOCK: kl.constexpr):
         kl.static_assert(BLOCK < 32)
@@ -167,7 +167,7 @@ def test_mistakes_in_what_the_users_functions_return(given, told):
         kernel[1](np.zeros(1, np.int32), 5)
 
 
-def test_a_model_that_cannot_tell_puts_a_configuration_last():
+def test_a_configuration_that_the_model_cannot_judge_comes_last():
     expect = {16: float("nan"), 32: 2.0, 64: 1.0}
     model = {"perf_model": lambda BLOCK, **kw: expect[BLOCK], "top_k": 2}
     tuned = make(blocks(16, 32, 64), {32: 1.0, 64: 2.0}, prune_configs_by=model)
@@ -226,7 +226,7 @@ def test_heuristics_and_configs_set_launch_options():
     assert kiln.Config({"num_warps": 8}) == kiln.Config({}, num_warps=8)
 
 
-def test_a_heuristic_that_asks_for_no_argument_is_told():
+def test_a_heuristic_for_an_unknown_argument_is_reported():
     @kiln.heuristics({"BLOCK": lambda args: args["lenght"]})
     @kiln.jit
     def kernel(out, length, BLOCK: kl.constexpr):
@@ -237,7 +237,7 @@ def test_a_heuristic_that_asks_for_no_argument_is_told():
     assert "did you mean 'length'?" in str(caught.value)
 
 
-def test_the_log_tells_the_time_of_every_configuration(caplog):
+def test_the_log_has_the_time_of_every_configuration(caplog):
     with caplog.at_level("INFO", logger="kiln.autotune"):
         make(blocks(16, 32), {16: 2.0, 32: 1.0})[1](np.zeros(1, np.int32), 5)
     lines = [record.getMessage() for record in caplog.records]
@@ -305,7 +305,7 @@ def test_tuned_kernels_of_a_module_are_pickled_by_name(copied):
         assert copied(kernel) is kernel
 
 
-def test_tuned_kernels_that_no_module_has_are_pickled_by_value():
+def test_tuned_kernels_outside_any_module_are_pickled_by_value():
     tuned = kiln.autotune(blocks(16, 32), key=["n"], warmup=1, rep=1)(plain)
     out = np.zeros(1, np.int32)
     tuned[1](out, 5)
@@ -444,7 +444,7 @@ def test_a_tuner_that_is_told_to_forget_forgets():
     assert launched() == 16 and tuned.best_config is tuned.configs[0]
 
 
-def test_a_look_at_a_configuration_may_forget_the_answers():
+def test_reading_a_configuration_may_drop_cached_answers():
     """A read of freed memory if the launch does not hold the answers meanwhile; found in a build with sanitizers."""
     meanwhile = []
 
@@ -470,7 +470,7 @@ def test_a_look_at_a_configuration_may_forget_the_answers():
         assert out[0] == 16
 
 
-def test_a_configuration_that_is_written_to_is_launched_as_it_is_now():
+def test_a_modified_configuration_is_launched_as_modified():
     tuned, _ = make_plain(blocks(16, 32), {16: 2.0, 32: 1.0})
     out = np.zeros(1, np.int32)
     tuned[1](out, 5)
@@ -493,7 +493,7 @@ def test_a_configuration_that_is_written_to_is_launched_as_it_is_now():
     assert launched() == 8 and len(seen) == 2
 
 
-def test_what_is_more_than_a_launcher_goes_through_python():
+def test_launches_beyond_the_fast_path_go_through_python():
     tuned, _ = make_plain(blocks(16, 32), {16: 2.0, 32: 1.0})
     out = np.zeros(1, np.int32)
     tuned[1](out, 5)

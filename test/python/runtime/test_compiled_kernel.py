@@ -35,7 +35,7 @@ def test_it_launches_its_own_code():
     assert len(scaled.compiled_kernels) == before, "nothing is compiled anew"
 
 
-def test_what_the_code_does_not_know_may_be_anything():
+def test_values_unknown_to_the_code_may_change():
     x, out = arrays(count=128)
     compiled = scaled[(2,)](x[1:], out, 99, 2.0, BLOCK=64)
     assert "x=*fp32," in compiled.signature
@@ -51,7 +51,7 @@ def refused(compiled, *args, **kwargs):
     return str(caught.value)
 
 
-def test_what_the_code_relies_on_is_asked_for():
+def test_values_that_the_code_relies_on_are_checked():
     x, out = arrays()
     compiled = scaled[(1,)](x, out, 32, 2.0, BLOCK=64)
     assert "'x': expected a multiple of 16" in refused(compiled, x[1:], out, 32, 2.0)
@@ -139,7 +139,7 @@ def test_metadata_by_attribute():
 
 
 @pytest.mark.cpu
-def test_what_it_takes_of_the_cpu():
+def test_resources_on_the_cpu():
     x, out = arrays()
     light = scaled[(1,)](x, out, 33, 2.0, BLOCK=64)
     assert 1 <= light.n_regs <= 32 and light.n_max_threads == 1 and light.shared == 0

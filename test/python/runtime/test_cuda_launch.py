@@ -34,7 +34,7 @@ def test_arrays_of_a_gpu_run_there(tmp_path):
 
 
 @pytest.mark.parametrize("facts", ["", "device = Device('cuda')"])
-def test_wrappers_of_memory_of_a_gpu_run_there_also_first(tmp_path, facts):
+def test_wrappers_of_gpu_memory_run_there_even_in_the_first_launch(tmp_path, facts):
     """Before any launch has initialised the driver: by the device that the wrapper names, else by whose memory it
     is."""
     run(
@@ -60,7 +60,7 @@ def test_wrappers_of_memory_of_a_gpu_run_there_also_first(tmp_path, facts):
     )
 
 
-def test_how_products_are_scheduled_is_part_of_the_key_and_reaches_the_compiler(tmp_path):
+def test_the_schedule_option_is_part_of_the_key_and_reaches_the_compiler(tmp_path):
     run(
         tmp_path,
         """
@@ -177,7 +177,7 @@ def test_what_does_not_fit_is_a_resource_error(tmp_path):
     )
 
 
-def test_a_device_that_there_is_not_is_said_once(tmp_path):
+def test_a_missing_device_is_reported_once(tmp_path):
     run(
         tmp_path,
         """
@@ -236,7 +236,7 @@ def test_host_arrays_are_staged(tmp_path):
     )
 
 
-def test_arrays_of_the_host_beside_those_of_a_gpu_are_refused_when_staging_too(tmp_path):
+def test_mixing_host_and_gpu_arrays_is_rejected_even_with_staging(tmp_path):
     run(
         tmp_path,
         """
@@ -347,7 +347,7 @@ def test_prints_are_shown_without_a_call_into_kiln(tmp_path):
     assert values == ["1.0", "2.0", "after", "3.0", "4.0"]
 
 
-def test_a_lost_context_is_said_once_and_for_all(tmp_path):
+def test_a_lost_context_is_reported_once_and_stays(tmp_path):
     run(
         tmp_path,
         """
@@ -406,7 +406,7 @@ def test_without_a_driver_everything_says_so(tmp_path):
         KILN_STAGE_ARRAYS="1")  # fmt: skip
 
 
-def test_grids_that_code_does_not_hold_for_get_code_without(tmp_path):
+def test_grids_that_violate_the_codes_assumptions_get_general_code(tmp_path):
     """A group's height is positive in every program only if the grid is not too large."""
     run(
         tmp_path,

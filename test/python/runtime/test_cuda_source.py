@@ -67,7 +67,7 @@ def test_a_library_that_is_none_is_refused():
 
 
 @pytest.mark.skipif(fake_cuda.library() is None, reason="the build has no tests (kiln_fake_cuda)")
-def test_launches_pack_what_the_driver_is_told(tmp_path):
+def test_launches_pack_the_drivers_arguments(tmp_path):
     fake_cuda.run(tmp_path, f"SOURCE = {SCALE!r}\n" + """
 k = kiln.cuda.compile(SOURCE, "scale", ["-DFACTOR=3"])
 x, out = CudaArray(np.arange(64, dtype=np.float32)), CudaArray(np.zeros(64, np.float32))

@@ -48,7 +48,7 @@ def test_all_of_a_first_launch_in_order(seen):
     assert launch.arguments["x"] is x and launch.arguments["n"] == 64 and launch.arguments["num_warps"] == 2
 
 
-def test_only_what_is_new_is_compiled_and_told(seen):
+def test_only_new_specialisations_are_compiled_and_reported(seen):
     kernel, x = make(), np.zeros(64, np.float32)
     kernel[1](x, 64, BLOCK=64)
     del seen[:]
@@ -59,7 +59,7 @@ def test_only_what_is_new_is_compiled_and_told(seen):
     assert [name for name, _ in seen] == ["compile_start", "load_start", "load_end", "compile_end"]
 
 
-def test_enter_is_before_the_kernel_and_exit_behind_it():
+def test_enter_hooks_run_before_the_kernel_and_exit_hooks_after():
     kernel, x, values = make(), np.zeros(64, np.float32), []
     enter = hooks.launch_enter.add(lambda launch: values.append(x[0]))
     leave = hooks.launch_exit.add(lambda launch: values.append(x[0]))

@@ -89,7 +89,7 @@ def test_an_empty_grid_launches_nothing(grid):
     assert not out.any()
 
 
-def test_a_grid_is_what_it_was_when_its_sides_are_asked():
+def test_a_grid_is_read_once_even_if_reading_it_changes_it():
     class Side:
         def __index__(self):
             grid.clear()
@@ -501,7 +501,7 @@ def test_pre_run_hooks():
     assert seen == [1]
 
 
-def test_constants_that_are_hashed_meanwhile_stay_apart():
+def test_constants_hashed_during_a_launch_stay_distinct():
     """Hashing a constant may run Python, as for a dataclass, and thus other launches: here the hash itself launches."""
     meanwhile = []
 

@@ -102,7 +102,7 @@ def test_the_caret_is_under_the_launch():
         assert line[start:].startswith("kernel[1](X, 1, BLOK=2)")
 
 
-def test_an_error_of_the_grid_function_is_the_users_own():
+def test_an_error_in_the_grid_function_is_the_users():
     with pytest.raises(ZeroDivisionError):
         kernel[lambda meta: 1 // 0](X, 1, 2)
 
@@ -141,7 +141,7 @@ def test_a_mistake_shows_no_frame_of_ours():
         assert frames_of(caught.value) == ["test_a_mistake_shows_no_frame_of_ours", "<lambda>"]
 
 
-def test_a_mistake_in_a_function_of_the_users_keeps_its_frames():
+def test_a_mistake_in_a_users_function_keeps_its_frames():
     @kiln.jit
     def kernel(x):
         kl.store(x, 1)

@@ -150,7 +150,7 @@ def test_read_only_arrays_are_refused():
 OFFSET = 1.0
 
 
-def test_what_code_depends_on_besides_its_arguments_is_noticed(monkeypatch):
+def test_changes_of_what_code_depends_on_are_noticed(monkeypatch):
     @kiln.jit
     def add(x, BLOCK: kl.constexpr):
         at = kl.arange(0, BLOCK)
@@ -184,7 +184,7 @@ def test_warmup_is_no_launch():
     assert (x == 4).all()
 
 
-def test_who_looks_on_is_called():
+def test_observers_are_called():
     @kiln.jit
     def add(x, BLOCK: kl.constexpr):
         at = kl.arange(0, BLOCK)

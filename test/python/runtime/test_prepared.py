@@ -138,14 +138,14 @@ def test_read_only_arrays():
         scale.prepare(x, fixed, 64, 3.0, grid=(4,), BLOCK=16)
 
 
-def test_overlap_that_was_there_may_go():
+def test_overlap_at_prepare_time_may_disappear():
     x, out = arrays()
     launch = scale.prepare(x, x, 64, 1.0, grid=(4,), BLOCK=16)
     launch(out=out)
     assert np.array_equal(out, x * 2)
 
 
-def test_names_that_there_are_not():
+def test_unknown_names():
     x, out = arrays()
     launch = scale.prepare(x, out, 64, 3.0, grid=(4,), BLOCK=16)
     with pytest.raises(TypeError, match="'num_warps'"):

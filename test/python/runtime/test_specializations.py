@@ -25,7 +25,7 @@ def make():
     return fill
 
 
-def test_those_used_least_of_late_go():
+def test_the_least_recently_used_are_evicted():
     fill, x = make(), np.zeros(16, np.int32)
     with knobs.scope(specializations=4):
         first = fill[1](x, 100)

@@ -102,7 +102,7 @@ def resized(elements):
     (lambda: torch.eye(4).to_sparse_csr(), "expected a dense tensor .* got one of layout torch.sparse_csr"),
     (lambda: torch.eye(4).to_mkldnn(), "expected a dense tensor .* got one of layout torch._mkldnn"),
 ])  # fmt: skip
-def test_what_memory_does_not_hold_is_refused_by_name(make, message):
+def test_tensors_without_dense_storage_are_rejected_by_name(make, message):
     with pytest.raises(errors.LaunchError, match=f"(?s)argument 'x': .*{message}"):
         copy[1](make(), torch.zeros(32), 1, 32)
     with pytest.raises(errors.LaunchError, match=f"(?s)argument 'out': .*{message}"):
@@ -133,7 +133,7 @@ def _offset(x):
 @pytest.mark.parametrize("change, refusal", [
     (_retype, None), (_negate, "negative bit"), (_shrink, "without"), (_replace, None), (_offset, None),
 ])  # fmt: skip
-def test_what_changes_in_a_tensor_that_was_launched_with_is_noticed(change, refusal):
+def test_changes_of_a_tensor_between_launches_are_noticed(change, refusal):
     """The Python object stays the same, and the call looks like the earlier ones."""
     copy.unload()
     x, out = torch.arange(64.0), torch.zeros(32)
@@ -167,7 +167,7 @@ def test_arrays_that_begin_to_overlap_are_noticed():
 
 
 @pytest.mark.cpu
-def test_what_needs_no_data_does_without():
+def test_tensors_without_data_work_where_none_is_needed():
     x = torch.zeros(0)
     copy[0](x, x, 1, 32)
     assert copy.warmup(fake(32), fake(32), 1, 32, grid=(1,)).signature.startswith("x=*fp32")

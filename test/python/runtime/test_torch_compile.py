@@ -145,7 +145,7 @@ def choose(a, b, c, flag, MODE: kl.constexpr):
 
 
 @pytest.mark.parametrize("mode, written", [(0, ["a"]), (1, ["a", "b"]), (2, ["b"])])
-def test_what_is_written_follows_branches_and_choices(mode, written):
+def test_written_arguments_are_tracked_through_branches_and_selects(mode, written):
     def run(a, b, c, flag):
         choose[1](a, b, c, flag, MODE=mode)
         return a + b
@@ -164,7 +164,7 @@ def through_a_table(table, out, n):
 
 
 @pytest.mark.cpu  # the table's addresses are those of the tensors given
-def test_where_it_is_not_known_every_tensor_counts_as_written():
+def test_tensors_count_as_written_if_unknown():
     out = random(16).zero_()
     table = torch.tensor([0, out.data_ptr()], device=DEVICE)
     graphs = Graphs()
@@ -213,7 +213,7 @@ def test_arguments_of_every_kind():
     agree(run, random(32), random(16))
 
 
-def test_another_kernel_under_the_name_is_traced_again():
+def test_another_kernel_with_the_same_name_is_retraced():
     @kiln.jit
     def triple(x, y, n, factor, BLOCK: kl.constexpr):
         i = kl.arange(0, BLOCK)
@@ -337,7 +337,7 @@ def test_strides_are_those_of_tracing():
     agree(run, random(8, 8))
 
 
-def test_a_mistake_is_told_at_the_call():
+def test_a_mistake_is_reported_at_the_call():
     def run(x):
         y = torch.empty_like(x)
         scale[1](x, y, 10, 1.0, BLOKC=128)
@@ -548,7 +548,7 @@ def test_inputs_that_require_a_gradient_are_refused():
         rms_norm(x, weight)
 
 
-def test_tensors_that_kernels_cannot_read_are_refused_by_the_name_that_the_caller_gave():
+def test_tensors_that_kernels_cannot_read_are_rejected_under_the_callers_name():
     x, weight = random(3, 4), random(4)
     for call, message in (
         (lambda: rms_norm(x, weight.to("meta")), "rms_norm: weight: expected a tensor on the CPU or"),

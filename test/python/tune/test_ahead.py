@@ -43,7 +43,7 @@ def test_shapes_are_named_in_four_ways():
     ("0x4", "got '0x4'"),
     ("1x2x3x4", "got '1x2x3x4'"),
 ])  # fmt: skip
-def test_other_shapes_are_told(text, told):
+def test_unknown_shapes_are_reported(text, told):
     with pytest.raises(errors.UserError) as caught:
         models.shapes(text)
     assert told in str(caught.value)
@@ -70,19 +70,19 @@ def test_a_table_is_read_as_it_was_written(tmp_path):
     assert os.listdir(tmp_path) == ["table.json"]
 
 
-def test_a_newer_choice_takes_the_place_of_the_one_for_the_same():
+def test_a_newer_choice_replaces_the_older_one():
     found = Table([choice(pick=16), choice(of={"n": 6})])
     found.add(choice(pick=64))
     assert len(found) == 2 and [c.choice["BLOCK"] for c in found.of("k", HERE) if c.of == {"n": 5}] == [64]
 
 
-def test_choices_are_of_a_kernel_a_machine_and_a_source():
+def test_choices_depend_on_kernel_machine_and_source():
     found = Table([choice(code="a"), choice(kernel="other"), choice(device={"name": "that"})])
     assert len(found.of("k", HERE)) == 1 and found.of("k", HERE, "b") == [] and len(found.of("k", HERE, "a")) == 1
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"about": {"format": 1}, "tuned": [{"kernel": "k"}]}'])
-def test_other_files_are_told(tmp_path, text):
+def test_other_files_are_reported(tmp_path, text):
     path = tmp_path / "table.json"
     path.write_text(text)
     with pytest.raises(errors.UserError, match=r"table.json: expected a file that `kiln tune` wrote"):
@@ -104,7 +104,7 @@ def test_keys_are_as_far_apart_as_their_numbers():
         assert table.distance({"n": 4}, other) == float("inf")
 
 
-def test_a_key_that_is_not_there_takes_the_nearest_or_what_the_model_says():
+def test_a_missing_key_uses_the_nearest_entry_or_the_model():
     configs = blocks(16, 32, 64)
     made = [
         Choice("k", HERE, {"n": n}, config.all_kwargs(), 1.0)
@@ -181,7 +181,7 @@ def test_a_kernel_is_tuned_by_the_command_line(program, told, capsys):
     assert len(table.read("out.json")) == 3, "added to"
 
 
-def test_what_would_be_tuned_is_listed(program, capsys):
+def test_the_command_lists_what_it_would_tune(program, capsys):
     assert cli.main(["tune", "gemm", "--shapes", "llama-3-8b:qkv,8x64x32", "--rows", "1,16", "--list"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "gemm 1×6144×4096 float16", "gemm 16×6144×4096 float16", "gemm 8×64×32 float16"
@@ -214,7 +214,7 @@ def test_an_interrupt_keeps_what_was_tuned(program, told, capsys):
     (["gemm", "--rows", "a"], "--rows: expected numbers parted by commas, got 'a'"),
     (["gemm", "--dtype", "float61"], "--dtype: expected one of"),
 ])  # fmt: skip
-def test_mistakes_are_told(program, capsys, words, told_error):
+def test_mistakes_are_reported(program, capsys, words, told_error):
     assert cli.main(["tune", *words]) == 1
     assert told_error in capsys.readouterr().err
 
@@ -252,7 +252,7 @@ def test_products_are_tuned_into_a_file_that_launches_follow(program, monkeypatc
     configs.plan.cache_clear()
 
 
-def test_a_product_that_is_not_in_the_file_takes_what_the_model_expects_to_lose_little(tmp_path):
+def test_a_product_missing_from_the_file_takes_a_nearby_plan_that_the_model_accepts(tmp_path):
     from kiln.kernels.gemm import configs, tuned
     from kiln.kernels.machine import DEFAULT_GPU
 

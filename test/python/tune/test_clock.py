@@ -217,7 +217,7 @@ class Warming(FakeTorch):
         return action
 
 
-def test_a_burst_shows_what_a_launch_takes_in_the_long_run():
+def test_a_burst_shows_the_sustained_time_of_a_launch():
     torch = Warming()
     sample = clock.GraphClock([torch.launch("a", 0.2)], torch)
     assert sample.sustained is None, "how long a replay lasts is not known"
@@ -228,7 +228,7 @@ def test_a_burst_shows_what_a_launch_takes_in_the_long_run():
     assert sample() == pytest.approx(0.2)
 
 
-def test_what_is_a_burst_by_itself_takes_no_longer_one():
+def test_a_launch_as_long_as_a_burst_gets_no_longer_burst():
     torch = FakeTorch()
     sample = clock.GraphClock([torch.launch(name, 40.0) for name in "abc"], torch)
     assert sample() == pytest.approx(40.0) and sample.sustained is None

@@ -39,7 +39,7 @@ def times(tuned):
     return {config.kwargs["BLOCK"]: values[0] for config, values in tuned.configs_timings.items()}
 
 
-def test_who_is_fastest_in_bursts_wins(told):
+def test_the_fastest_in_bursts_wins(told):
     told.times = {16: 1.0, 32: 1.05, 64: 1.5}
     told.sustained = {16: 1.4, 32: 1.2, 64: 0.1}
     tuned = tune(16, 32, 64)
@@ -69,7 +69,7 @@ def test_short_and_very_long_launches_have_none(told):
         assert winner(tuned) == 16 and told.bursts == []
 
 
-def test_one_that_is_new_is_compared_with_kept_times_of_bursts(told):
+def test_a_new_configuration_is_compared_with_kept_burst_times(told):
     """Its time in the race alone would have won; the bursts of the others are not repeated."""
     told.times, told.sustained = {16: 1.0, 32: 1.05}, {16: 1.4, 32: 1.2}
     assert winner(tune(16, 32)) == 32
@@ -80,7 +80,7 @@ def test_one_that_is_new_is_compared_with_kept_times_of_bursts(told):
     assert times(tuned) == pytest.approx({16: 1.4, 32: 1.2, 64: 1.3}, rel=0.02)
 
 
-def test_who_fails_in_a_burst_is_out(told):
+def test_failing_in_a_burst_disqualifies(told):
     told.times = {16: 1.0, 32: 1.05, 64: 1.08}
     told.sustained = {16: Disqualified("hangs"), 32: 1.2, 64: 1.3}
     tuned = tune(16, 32, 64)

@@ -73,13 +73,13 @@ def test_a_loop_without_an_end_is_ended(caplog, monkeypatch):
     assert again.best_config.kwargs == {"HOW": WELL}, "and by the next process"
 
 
-def test_where_all_die_the_error_says_of_what():
+def test_if_all_configurations_crash_the_error_says_why():
     with pytest.raises(errors.LaunchError, match="compiles and fits, got none of 2") as caught:
         tune(OUTSIDE, BEFORE)[1](array(), 64)
     assert "SIGSEGV" in str(caught.value)
 
 
-def test_arrays_here_are_as_they_were(monkeypatch):
+def test_arrays_in_this_process_are_unchanged(monkeypatch):
     """Launches there do not change them: only the launch after tuning does."""
 
     @kiln.jit
@@ -93,7 +93,7 @@ def test_arrays_here_are_as_they_were(monkeypatch):
     assert x[0] == 100 + tuned.best_config.kwargs["BLOCK"] and y[0] == 6
 
 
-def test_each_launch_there_finds_its_arrays_reset():
+def test_each_isolated_launch_starts_with_reset_arrays():
     """The kernel writes at an address computed from its own result: with the previous launch's result, it would
     fault."""
 
@@ -142,7 +142,7 @@ def test_every_kind_of_argument_arrives():
     assert all(times[0] < 1e6 for times in tuned.configs_timings.values())
 
 
-def test_what_is_not_of_numpy_or_torch_is_refused():
+def test_arrays_of_other_libraries_are_rejected():
     class Other:
         """An array of another library."""
 
@@ -167,7 +167,7 @@ def job(how, x, **rest):
     return isolate.make_job(compiled, (1,), {"x": x, "n": 64, "HOW": how}, sender, **rest), sender
 
 
-def test_out_of_memory_is_a_configurations_own():
+def test_running_out_of_memory_fails_only_that_configuration():
     """Allocating more than the limit is reported; it does not kill the process."""
     x = array()
     small, sender = job(WELL, x)
@@ -181,7 +181,7 @@ def test_out_of_memory_is_a_configurations_own():
         assert isolation.sample("small") > 0 and isolation.starts == 1, "its process lives"
 
 
-def test_a_process_that_is_killed_is_told_by_its_signal():
+def test_a_killed_process_is_reported_with_its_signal():
     small, sender = job(WELL, array())
     with isolate.Isolation({"a": small}, sender, 20.0) as isolation:
         assert isolation.sample("a") > 0
@@ -191,7 +191,7 @@ def test_a_process_that_is_killed_is_told_by_its_signal():
         assert isolation.sample("a") > 0, "a new one is started"
 
 
-def test_who_dies_among_others_is_asked_again_alone():
+def test_a_crash_after_other_samples_is_retried_alone():
     first, sender = job(WELL, array())
     with isolate.Isolation({"a": first, "b": first}, sender, 20.0) as isolation:
         assert isolation.sample("a") > 0 and isolation.sample("b") > 0
@@ -213,7 +213,7 @@ def test_the_process_ends_with_the_race():
     (-signal.SIGABRT, "ended its process by SIGABRT"),
     (3, "ended its process with exit code 3"),
 ])  # fmt: skip
-def test_ends_are_told(code, told):
+def test_exits_are_reported(code, told):
     assert isolate._how(code) == told
 
 
@@ -227,7 +227,7 @@ class OutOfMemoryError(RuntimeError):
     (OutOfMemoryError("16 GiB"), "refused", "out of memory: 16 GiB"),
     (errors.DeviceLostError("an illegal address"), "lost", "device lost: an illegal address"),
 ])  # fmt: skip
-def test_what_is_a_configurations_own_is_told_from_mistakes(problem, kind, told):
+def test_failures_of_a_configuration_are_distinguished_from_mistakes(problem, kind, told):
     def load():
         raise problem
 

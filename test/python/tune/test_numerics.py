@@ -233,7 +233,7 @@ def test_equal_signatures_mean_equal_bits(run):
 
 
 @pytest.mark.parametrize("run", CASES, ids=name_of)
-def test_what_only_divides_the_work_keeps_the_signature(run):
+def test_dividing_the_work_differently_keeps_the_signature(run):
     alike, _ = CASES[run]
     _, default = run()
     for change in alike:
@@ -242,7 +242,7 @@ def test_what_only_divides_the_work_keeps_the_signature(run):
 
 
 @pytest.mark.parametrize("run", [run for run, (_, apart) in CASES.items() if apart], ids=name_of)
-def test_what_changes_the_bits_changes_the_signature(run):
+def test_changing_the_bits_changes_the_signature(run):
     _, apart = CASES[run]
     bits, default = run()
     for change in apart:
@@ -251,7 +251,7 @@ def test_what_changes_the_bits_changes_the_signature(run):
         assert difference(signature_of(default), signature_of(compiled)), change
 
 
-def test_the_reason_says_what_is_combined_otherwise():
+def test_the_reason_says_which_sums_differ():
     _, default = run_matmul()
     _, compiled = run_matmul(BK=32, SPLIT=2)
     why = difference(signature_of(default), signature_of(compiled))
@@ -316,7 +316,7 @@ def on_hopper(kernel, *arguments, **options):
         return signature_of(kernel.warmup(*arguments, grid=(1,), **options))
 
 
-def test_products_of_tensor_cores_are_told_by_instruction_and_k():
+def test_signatures_describe_tensor_core_products_by_instruction_and_k():
     def product(BM=128, BN=128, BK=64, dtype=kl.float16, **options):
         return on_hopper(by_pointers, dtype, dtype, kl.float32, BM, BN, BK, 2, 4096, 4096, 4096, **options)
 
@@ -329,7 +329,7 @@ def test_products_of_tensor_cores_are_told_by_instruction_and_k():
     assert "kgpu.warp_mma" in difference(default, product(BM=16, BN=16))
 
 
-def test_reductions_are_told_by_the_layout_that_pairs_their_elements():
+def test_signatures_describe_reductions_by_their_layout():
     def reduction(**options):
         return on_hopper(row_sum, kl.float32, kl.float32, 2, 512, 0, 4096, 512, **options)
 

@@ -88,7 +88,7 @@ def test_a_race_is_run_while_one_compiles(told, late, races):
     assert 64 not in races[0] and 64 in races[-1]
 
 
-def test_who_is_far_behind_does_not_run_again(told, late, races):
+def test_contestants_far_behind_do_not_run_again(told, late, races):
     told.times = {16: 1.0, 32: 9.0, 64: 1.001}
     late[64], late[32] = threading.Event(), threading.Event()
     races.after = lambda: (late[32].set(), late[64].set() if [16, 32] in races else None)
@@ -97,7 +97,7 @@ def test_who_is_far_behind_does_not_run_again(told, late, races):
     assert set(map(tuple, map(sorted, races[3:]))) <= {(16, 64)}, "those that are alike run to the end"
 
 
-def test_another_pace_later_changes_no_order(told, late, races):
+def test_a_slower_machine_does_not_change_the_order(told, late, races):
     """The machine slows down between two races, which must not let a beaten configuration win."""
     told.times = {16: 1.0, 32: 1.1, 64: 2.0}
     late[64] = threading.Event()
@@ -166,7 +166,7 @@ def test_an_interrupt_takes_the_best_so_far(told, late, races):
     assert winner(tuned) == 32 and kept_times() == 0
 
 
-def test_nobody_races_what_the_host_has_a_part_in(monkeypatch):
+def test_configurations_with_host_work_do_not_race(monkeypatch):
     monkeypatch.undo()
     kernel = kiln.autotune(blocks(16, 32), key=["n"], rep=1)(make_kernel())
     tuning = Tuning(kernel, (5,), (np.zeros(256, np.int32), 5), {}, 1)

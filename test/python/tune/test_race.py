@@ -60,7 +60,7 @@ def test_a_slow_contestant_leaves_early_and_keeps_its_samples():
     assert outcome.standings[0].out == 0
 
 
-def test_contestants_that_are_as_good_as_each_other_end_the_race():
+def test_equally_good_contestants_end_the_race():
     outcome = run({0: 1.0, 1: 1.0, 2: 1.001}, clocks.Quiet(3))
     assert outcome.why == "decided" and outcome.rounds < 100
     assert sum(not standing.out for standing in outcome.standings.values()) > 1
@@ -104,7 +104,7 @@ def test_a_drift_inside_the_rounds_favours_nobody():
     assert outcome.winner == "e"
 
 
-def test_the_disqualified_are_named_and_cost_only_themselves():
+def test_disqualified_contestants_are_named_and_cost_only_themselves():
     samples = {"good": 0, "late": 0}
 
     def bad():

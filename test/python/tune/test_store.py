@@ -58,7 +58,7 @@ def test_without_a_cache_nothing_is_kept():
         assert CacheStore().get([("kernel", "k")]) is None
 
 
-def test_entries_are_of_one_configuration_and_of_what_they_are_about():
+def test_entries_belong_to_one_configuration_and_subject():
     memory, one, two = Memory(), kiln.Config({"BLOCK": 16}), kiln.Config({"BLOCK": 32})
     about = {"kernel": "k", "key": ["5"], "device": {"name": "cpu"}}
     TimeStore(memory, "k", about).put(one, Time([1.0, 0.9, 1.1], "artifact"))
@@ -84,7 +84,7 @@ def test_exact_times_are_of_one_artifact():
     json.dumps({"milliseconds": [1.0], "artifact": "", "left_out": "hangs"}).encode(),
     json.dumps({"milliseconds": [1.0]}).encode(),
 ])  # fmt: skip
-def test_entries_of_another_form_are_missing(content):
+def test_entries_in_another_format_count_as_missing(content):
     class Says:
         def get(self, fields):
             return content
@@ -92,7 +92,7 @@ def test_entries_of_another_form_are_missing(content):
     assert TimeStore(Says(), "k", {}).get(kiln.Config({"BLOCK": 16})) is None
 
 
-def test_configurations_are_described_alike_in_every_process():
+def test_configurations_have_the_same_description_in_every_process():
     assert describe(kiln.Config({"B": 1, "A": 2})) == describe(kiln.Config({"A": 2, "B": 1}))
     assert describe(kiln.Config({"A": object()})) == describe(kiln.Config({"A": object()})), "no addresses"
     assert describe(kiln.Config({"A": 1})) != describe(kiln.Config({"A": 1}, num_warps=8))

@@ -77,13 +77,13 @@ def test_a_mistake_in_the_kernel_is_raised(told):
     assert told.sampled == []
 
 
-def test_an_option_that_the_kernel_lacks_is_told_with_the_line_of_the_launch(told):
+def test_an_option_unknown_to_the_kernel_is_reported_at_the_launch(told):
     with pytest.raises(errors.LaunchError, match="expected a parameter or a launch option, got 'BLOK'") as caught:
         tune([kiln.Config({"BLOK": 16}), kiln.Config({"BLOK": 32})])[1](out(), 5)
     assert caught.value.caller.file == __file__, "though it was met on another thread"
 
 
-def test_configurations_that_the_kernel_refuses_cost_only_themselves(told, caplog):
+def test_configurations_that_fail_to_compile_cost_only_themselves(told, caplog):
     @kiln.jit
     def kernel(x, n, BLOCK: kl.constexpr):
         kl.static_assert(BLOCK < 64, "too wide")
@@ -161,7 +161,7 @@ def test_compiles_in_threads_see_the_switches_of_the_launch():
     assert all(name.startswith("kiln-tune") for *_, name in seen.values())
 
 
-def test_of_several_mistakes_the_first_configurations_is_raised():
+def test_the_first_configurations_mistake_is_raised():
     def compile(config):
         raise errors.CompilationError(f"mistake of {config.kwargs['BLOCK']}")
 
@@ -189,7 +189,7 @@ def test_hooks_of_compiles_are_called_on_the_thread_that_launches(told):
     (kiln.Config({}, num_warps=32, cluster=16, maxnreg=255), {}, ""),
     (kiln.Config({}, num_warps=64), {"num_warps": 8}, ""),
 ])  # fmt: skip
-def test_what_cannot_fit_is_known_before_it_is_compiled(config, given, told_why):
+def test_misfits_are_detected_before_compiling(config, given, told_why):
     assert compiling.find_misfit(config, given, "sm_90a") == told_why
     assert compiling.find_misfit(config, given, "cpu") == ""
 
@@ -347,7 +347,7 @@ def test_nothing_is_kept_where_that_is_not_wanted(told):
         assert len(told.sampled) > 12 and tune(blocks(16, 32)).keeps_times
 
 
-def test_times_of_other_kinds_of_arguments_are_not_taken(told):
+def test_times_of_other_kinds_of_arguments_are_not_used(told):
     told.times = {16: 2.0, 32: 1.0}
     again(blocks(16, 32))[1](out(), 5)
     whole = np.zeros(65, np.int32)
@@ -357,7 +357,7 @@ def test_times_of_other_kinds_of_arguments_are_not_taken(told):
         assert sampled(told) == {16, 32}, "another type; an address that 16 does not divide"
 
 
-def test_times_of_another_source_are_not_taken(told):
+def test_times_of_another_source_are_not_used(told):
     told.times = {16: 2.0, 32: 1.0}
     sources = [f"def scale(x, n, BLOCK: kl.constexpr):\n    kl.store(x, n * {factor})\n" for factor in (2, 3)]
     for source in (*sources, sources[0]):
@@ -370,7 +370,7 @@ def test_times_of_another_source_are_not_taken(told):
     assert told.sampled == [], "the first is known still"
 
 
-def test_times_of_another_device_build_or_switch_are_not_taken(told, monkeypatch):
+def test_times_of_another_device_build_or_switch_are_not_used(told, monkeypatch):
     from kiln import _kiln
     from kiln.tune import tuning
 
@@ -424,7 +424,7 @@ def test_a_kept_time_of_other_code_is_not_used(told):
         assert told.sampled == [] and tuned.best_config.kwargs == {"BLOCK": block}, "both are known by now"
 
 
-def test_hooks_of_configurations_count_by_their_code(told):
+def test_hooks_of_configurations_are_compared_by_code(told):
     told.times = {16: 2.0, 32: 1.0}
 
     def configs(hook):
