@@ -233,7 +233,7 @@ TEST(Machine, codeForFeaturesThatTheProcessorLacksIsNotRun) {
 
 //===-- Arguments ------------------------------------------------------------------------------------------------===//
 
-TEST_F(ApiTest, theMostSpecialVariantIsPackedForItself) {
+TEST_F(ApiTest, theMostSpecificVariantGetsItsOwnPacking) {
   Export made({"x", "n"});
   made.add("*fp32, i64", "sm_90a");
   made.add("*fp32:16, i32", "sm_90a");
@@ -320,7 +320,7 @@ TEST_F(ApiTest, descriptorsAreCheckedAndFlattened) {
   EXPECT_TRUE(says("argument 'd': expected a descriptor, got null")) << kiln_message();
 }
 
-TEST_F(ApiTest, refusesWhatNoLaunchTakes) {
+TEST_F(ApiTest, rejectsInvalidLaunches) {
   Export made({"x"});
   made.add("*fp32", "sm_90a");
   create(made);
@@ -364,7 +364,7 @@ TEST_F(ApiTest, aFailedAssertionIsAStatus) {
   EXPECT_EQ(launch(KILN_CPU, {}, 0), KILN_OK);
 }
 
-TEST_F(ApiTest, anAssertionOfAGpuComesOutWhenItIsWaitedFor) {
+TEST_F(ApiTest, aGpuAssertionIsReportedBySynchronize) {
   Export made({"x"});
   artifact::Metadata &metadata = made.add("*fp32", "sm_90a");
   artifact::Site site;
@@ -386,7 +386,7 @@ TEST_F(ApiTest, anAssertionOfAGpuComesOutWhenItIsWaitedFor) {
   EXPECT_EQ(kiln_synchronize(0), KILN_OK);
 }
 
-TEST_F(ApiTest, threadsShareWhatIsLoaded) {
+TEST_F(ApiTest, threadsShareLoadedCode) {
   Export made({"sum", "n"});
   made.add("*i64, i32", "cpu", addUp<int32_t, 0>);
   made.add("*i64, i32", "sm_90a");
@@ -435,7 +435,7 @@ TEST_F(ApiTest, preparingLoadsEverythingThatRunsThere) {
   EXPECT_EQ(get<int()>("fakeModules")(), before);
 }
 
-TEST_F(ApiTest, whatTheDriverRefusesIsSaidAndTriedAgain) {
+TEST_F(ApiTest, driverErrorsAreReportedAndRetried) {
   Export made({"x"});
   made.add("*fp32", "sm_90a");
   create(made);

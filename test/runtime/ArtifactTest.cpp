@@ -149,7 +149,7 @@ TEST(Metadata, tensorMapsRoundTrip) {
   EXPECT_EQ(hidden.end, 44u);
 }
 
-TEST(Metadata, keepsTextOfItsOwn) {
+TEST(Metadata, ownsItsText) {
   llvm::json::Value value = makeMapped().toJSON();
   llvm::json::Object &object = *value.getAsObject();
   // Like the text of MLIR attributes, which lives only as long as their context.
@@ -168,7 +168,7 @@ TEST(Metadata, keepsTextOfItsOwn) {
   EXPECT_EQ(copy.print(), before);
 }
 
-TEST(Metadata, whatHasToBePositiveRoundTrips) {
+TEST(Metadata, positiveRequirementsRoundTrip) {
   Metadata metadata = makeMapped(); // a pointer, an i32 and an i64
   llvm::json::Value value = metadata.toJSON();
   llvm::json::Object &cuda = *value.getAsObject()->getObject("cuda");
@@ -208,7 +208,7 @@ TEST(LaunchNumber, computesAsKernelsDo) {
   EXPECT_EQ(compute("last0 last1 + programs2 *", {10, 20, 3}), 84);
 }
 
-TEST(LaunchNumber, whatDoesNotFitIsNoNumber) {
+TEST(LaunchNumber, overflowGivesNoNumber) {
   EXPECT_EQ(compute("1 0 /"), std::nullopt);
   EXPECT_EQ(compute("1 0 %"), std::nullopt);
   EXPECT_EQ(compute("9223372036854775807 1 +"), std::nullopt);
@@ -217,7 +217,7 @@ TEST(LaunchNumber, whatDoesNotFitIsNoNumber) {
   EXPECT_EQ(compute("-9223372036854775808 -1 /"), std::nullopt);
 }
 
-TEST(LaunchNumber, operandsThatWaitAreLimited) {
+TEST(LaunchNumber, pendingOperandsAreLimited) {
   std::string text = "1";
   for (int i = 1; i < 32; ++i)
     text += " 1";
@@ -228,7 +228,7 @@ TEST(LaunchNumber, operandsThatWaitAreLimited) {
   EXPECT_FALSE(LaunchNumber::parse(text + " 1", {}).ok());
 }
 
-TEST(Metadata, hiddenParametersFollowTheArgumentsAtOnce) {
+TEST(Metadata, hiddenParametersFollowTheArgumentsWithoutPadding) {
   Metadata metadata = makeMetadata(); // 12 bytes of arguments, a block of 16
   metadata.cuda = makeCuda();
   EXPECT_EQ(layoutHidden(metadata).log, 16u);
@@ -352,7 +352,7 @@ static std::string keyOf(std::initializer_list<std::pair<const char *, std::stri
   return makeKey(kind, list);
 }
 
-TEST(Key, everyFieldCountsAndFieldsDoNotRunTogether) {
+TEST(Key, everyFieldCountsAndFieldsAreSeparated) {
   std::set<std::string> keys{
       keyOf({}),
       keyOf({{"a", "b"}}),
@@ -368,7 +368,7 @@ TEST(Key, everyFieldCountsAndFieldsDoNotRunTogether) {
   EXPECT_EQ(digest("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
-TEST(Key, aLongValueIsKeptAsItsDigestAndIsNotThatText) {
+TEST(Key, longValuesAreHashedAndDifferFromTheirDigestsText) {
   std::string text(kLongestFieldValue + 1, 'x');
   KeyField field = makeField("ir", text);
   EXPECT_EQ(field.value, digest(text));

@@ -201,7 +201,7 @@ protected:
 };
 } // namespace
 
-TEST_F(TensorMapTest, ComesBehindTheArgumentsInnermostDimensionFirst) {
+TEST_F(TensorMapTest, ComesAfterTheArgumentsInnermostDimensionFirst) {
   auto kernel = load(makeMapped());
   FakeTensorMap map = launched(*kernel);
   EXPECT_EQ(map.magic, 0x314d544bu);
@@ -276,7 +276,7 @@ TEST_F(TensorMapTest, IsEncodedOnceForTheSameValues) {
   EXPECT_EQ(encoded(), 5u);
 }
 
-TEST_F(TensorMapTest, MoreArraysThanAreKeptAreStillRight) {
+TEST_F(TensorMapTest, MoreArraysThanTheCacheHoldsStillWork) {
   auto kernel = load(makeMapped());
   for (int round = 0; round < 2; ++round)
     for (uint64_t i = 1; i <= 1000; ++i) {
@@ -294,7 +294,7 @@ TEST_F(TensorMapTest, MoreArraysThanAreKeptAreStillRight) {
   EXPECT_LT(encoded() - before, 200u);
 }
 
-TEST_F(TensorMapTest, ThreadsShareWhatIsKept) {
+TEST_F(TensorMapTest, ThreadsShareTheCache) {
   auto kernel = load(makeMapped());
   std::atomic<int> wrong{0};
   onLaunch = [&](const FakeLaunch &launch) {
@@ -321,7 +321,7 @@ TEST_F(TensorMapTest, ThreadsShareWhatIsKept) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST_F(TensorMapTest, SignsAreThoseThatTheKernelReads) {
+TEST_F(TensorMapTest, SignednessFollowsTheKernel) {
   auto kernel = load(makeMapped());
   arguments.n = 0xfffffff0u; // without a sign
   EXPECT_EQ(launched(*kernel).sizes[0], 0xfffffff0u);
@@ -330,7 +330,7 @@ TEST_F(TensorMapTest, SignsAreThoseThatTheKernelReads) {
                               "got -16");
 }
 
-TEST_F(TensorMapTest, WhatNoMapDescribesNamesItsArgument) {
+TEST_F(TensorMapTest, UnencodableMapsNameTheirArgument) {
   auto kernel = load(makeMapped());
   arguments.x = 0x10008;
   EXPECT_EQ(refusal(*kernel),
@@ -359,7 +359,7 @@ TEST_F(TensorMapTest, WhatNoMapDescribesNamesItsArgument) {
   launched(*kernel);
 }
 
-TEST_F(TensorMapTest, AnEmptyArrayIsOneElementOfOurs) {
+TEST_F(TensorMapTest, AnEmptyArrayUsesAPlaceholderElement) {
   auto bytesAt = [&](uint64_t address) {
     std::array<unsigned char, 16> bytes;
     std::memcpy(bytes.data(), reinterpret_cast<void *>(address), 16);
@@ -383,7 +383,7 @@ TEST_F(TensorMapTest, AnEmptyArrayIsOneElementOfOurs) {
   EXPECT_NE(sink.base, 0u);
 }
 
-TEST_F(TensorMapTest, ComesBehindTheLogAndTheCountedGrid) {
+TEST_F(TensorMapTest, ComesAfterTheLogAndTheCountedGrid) {
   artifact::Artifact artifact = makeMapped();
   addSite(artifact, artifact::SiteKind::Assert, "holds", {{artifact::ElementType::I1, false, {}}});
   artifact.metadata.cuda->persistent = true;
@@ -429,7 +429,7 @@ TEST_F(TensorMapTest, IsMadeInsideACaptureToo) {
   EXPECT_FALSE(contains(during, "cuMem")) << during;
 }
 
-TEST_F(TensorMapTest, IsNoPartOfAKernelWithout) {
+TEST_F(TensorMapTest, IsAbsentFromKernelsWithoutMaps) {
   auto kernel = load(makeArtifact());
   ASSERT_TRUE(kernel->launch(request(3)).ok());
   EXPECT_EQ(encoded(), 0u);
@@ -438,7 +438,7 @@ TEST_F(TensorMapTest, IsNoPartOfAKernelWithout) {
 
 //===-- Persistent kernels ---------------------------------------------------------------------------------------===//
 
-TEST_F(CudaDeviceTest, APersistentKernelStartsWhatIsResident) {
+TEST_F(CudaDeviceTest, APersistentKernelStartsOnlyResidentBlocks) {
   artifact::Artifact artifact = makeArtifact();
   artifact.metadata.cuda->persistent = true;
   auto kernel = load(std::move(artifact));
@@ -492,7 +492,7 @@ TEST_F(CudaDeviceTest, OversizedGridsAreRefusedByName) {
   EXPECT_FALSE(contains(log(), "cuLaunchKernelEx"));
 }
 
-TEST_F(CudaDeviceTest, WhatDoesNotFitIsSaidWithAmounts) {
+TEST_F(CudaDeviceTest, ResourceErrorsSayHowMuch) {
   ErrorOr<std::shared_ptr<LoadedKernel>> shared = device().load(makeArtifact(1, 300000));
   ASSERT_FALSE(shared.ok());
   ASSERT_TRUE(shared.getStatus().getNeed());
@@ -517,7 +517,7 @@ TEST_F(CudaDeviceTest, AnErrorOfTheAssemblerHasItsLog) {
   EXPECT_TRUE(contains(kernel.getStatus().getMessage(), "compute capability 9.0"));
 }
 
-TEST_F(CudaDeviceTest, CodeIsUnloadedOnceTheDeviceWasWaitedFor) {
+TEST_F(CudaDeviceTest, CodeIsUnloadedAfterSynchronizing) {
   ASSERT_TRUE(device().synchronize().ok()); // left by earlier tests
   int before = modules();
   auto kernel = load(makeArtifact());
@@ -541,7 +541,7 @@ TEST_F(CudaDeviceTest, CodeInAGraphIsKept) {
   EXPECT_EQ(modules(), before + 1);
 }
 
-TEST_F(CudaDeviceTest, OrderUsesAnEventAndNoWaitOfTheHost) {
+TEST_F(CudaDeviceTest, OrderingUsesAnEventWithoutAHostWait) {
   auto stream = [](uintptr_t number) { return reinterpret_cast<cuda::Stream>(number); };
   ASSERT_TRUE(device().order(stream(5), stream(9)).ok());
   EXPECT_TRUE(contains(log(), "cuEventRecord 9\ncuStreamWaitEvent 5\n")) << log();
@@ -557,7 +557,7 @@ static KilnDeviceLog *getLog(const FakeLaunch &launch) {
   return log;
 }
 
-TEST_F(CudaDeviceTest, PrintsComeOutInProgramOrderAsOnTheCpu) {
+TEST_F(CudaDeviceTest, PrintsAreInProgramOrderAsOnTheCpu) {
   artifact::Artifact artifact = makeArtifact();
   addSite(artifact, artifact::SiteKind::Print, "x", {{artifact::ElementType::FP32, false, {2}}});
   addSite(artifact, artifact::SiteKind::Print, "done", {});
@@ -601,7 +601,7 @@ TEST_F(CudaDeviceTest, PrintsComeOutInProgramOrderAsOnTheCpu) {
   EXPECT_FALSE(hasCollectedLogs());
 }
 
-TEST_F(CudaDeviceTest, PrintsUnderWayHaveABound) {
+TEST_F(CudaDeviceTest, PendingPrintsAreBounded) {
   artifact::Artifact artifact = makeArtifact();
   addSite(artifact, artifact::SiteKind::Print, "x", {{artifact::ElementType::I32, false, {}}});
   auto kernel = load(std::move(artifact));
@@ -616,7 +616,7 @@ TEST_F(CudaDeviceTest, PrintsUnderWayHaveABound) {
   EXPECT_TRUE(contains(log(), "cuStreamSynchronize"));
 }
 
-TEST_F(CudaDeviceTest, PrintsWithoutRoomAreCounted) {
+TEST_F(CudaDeviceTest, DroppedPrintsAreCounted) {
   artifact::Artifact artifact = makeArtifact();
   addSite(artifact, artifact::SiteKind::Print, "x", {{artifact::ElementType::I32, false, {}}});
   auto kernel = load(std::move(artifact));
@@ -742,7 +742,7 @@ TEST_F(CudaDeviceTest, AStickyErrorNamesTheLaunchesAndStays) {
   EXPECT_EXIT(inChild(), ::testing::ExitedWithCode(0), "is lost");
 }
 
-TEST_F(CudaDeviceTest, AForkedChildIsToldWhyNot) {
+TEST_F(CudaDeviceTest, AForkedChildGetsAnError) {
   auto kernel = load(makeArtifact());
   pid_t child = fork();
   if (child == 0) {

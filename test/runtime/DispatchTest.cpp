@@ -31,7 +31,7 @@ static std::string keyOf(uintptr_t address, std::vector<int64_t> numbers, Elemen
   return encoder.getKey().str();
 }
 
-TEST(Dispatch, theMostSpecialThatFitsWins) {
+TEST(Dispatch, theMostSpecificThatFitsWins) {
   Dispatcher dispatcher = make({"*fp32, i32", "*fp32:16, i32", "*fp32:16, i32:16", "*fp32, 1", "*fp16, i32"});
   EXPECT_EQ(dispatcher.find(keyOf(0x1004, {5})), 0u);
   EXPECT_EQ(dispatcher.find(keyOf(0x1000, {5})), 1u);
@@ -61,7 +61,7 @@ TEST(Dispatch, widerCodeTakesNarrowerIntegers) {
   EXPECT_EQ(make({"*fp32, i1"}).find(keyOf(0x1000, {1})), std::nullopt);
 }
 
-TEST(Dispatch, whyNoneFits) {
+TEST(Dispatch, theErrorSaysWhyNoneFits) {
   Dispatcher dispatcher = make({"*fp32:16, i32:16", "*fp16, i32"});
   EXPECT_EQ(dispatcher.explain(keyOf(0x1000, {5}), {"x", "n"}),
             "\n  variant 0: argument 'n': expected a multiple of 16, got i32"

@@ -139,7 +139,7 @@ stop:
   ThreadPool::setSize(0);
 }
 
-TEST(Monitor, nobodyNeedsToWatch) {
+TEST(Monitor, hooksAreOptional) {
   const char *body = R"(
   %data = load ptr, ptr %args
   call void %print(ptr %launch, i32 0, i64 %i, ptr %args)
@@ -210,7 +210,7 @@ write:
   }
 }
 
-TEST(RaceDetector, whatRacesAndWhatDoesNot) {
+TEST(RaceDetector, racesAndNonRaces) {
   auto races = [](std::initializer_list<std::tuple<int64_t, KilnAccess, uintptr_t, uint32_t>> accesses) {
     RaceDetector detector;
     bool found = false;

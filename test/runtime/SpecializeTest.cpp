@@ -47,7 +47,7 @@ TEST(Specialize, oneIsAConstant) {
   EXPECT_FALSE(specialize(32, rule).divisible);
 }
 
-TEST(Specialize, stridesOfDescriptorsAreLookedAtCloser) {
+TEST(Specialize, descriptorStridesAreSpecialisedFurther) {
   ParameterRule rule = makeRule();
   EXPECT_EQ(specialize(24).divisor, 1);
   rule.isStride = true;
@@ -66,7 +66,7 @@ TEST(Specialize, stridesOfDescriptorsAreLookedAtCloser) {
   EXPECT_EQ(encoder.getKey(), llvm::StringRef("\x07\x03\x00", 3));
 }
 
-TEST(Specialize, whereDescriptorsAreMadeOfPointersAnyIntegerMayBeAStride) {
+TEST(Specialize, anyIntegerMayBeAStrideIfPointersAreDescribed) {
   auto specialized = [](int64_t value, bool drop) {
     CallEncoder encoder;
     encoder.setDescribes(true);

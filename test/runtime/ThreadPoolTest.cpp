@@ -105,7 +105,7 @@ TEST(ThreadPool, falseStopsHandingOutButFinishesLowerChunks) {
   }
 }
 
-TEST(ThreadPool, aForkedChildHasAPoolOfItsOwn) {
+TEST(ThreadPool, aForkedChildHasItsOwnPool) {
   ThreadPool::setSize(2);
   Counts counts(1000);
   ThreadPool::get()->run(1000, Counts::count, &counts);
@@ -122,7 +122,7 @@ TEST(ThreadPool, aForkedChildHasAPoolOfItsOwn) {
   ThreadPool::setSize(0);
 }
 
-TEST(ThreadPool, framesAreAlignedKeptAndGrow) {
+TEST(ThreadPool, framesAreAlignedReusedAndGrow) {
   void *frame = getThreadFrame(100);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(frame) % 64, 0u);
   EXPECT_EQ(getThreadFrame(50), frame);

@@ -87,7 +87,7 @@ TEST(Codegen, TargetMachinesAreCheap) {
   EXPECT_LT(passed.count() / 100, 2.0) << "a compile makes one, within a budget of 250 ms";
 }
 
-TEST(Ptx, OneBlockIsAskedForBesideTheThreads) {
+TEST(Ptx, MinimumBlocksAreRequestedWithTheThreads) {
   llvm::StringRef kernel = ".visible .entry k(\n)\n.reqntid 512\n{\n\tret;\n}\n";
   std::string roomy = codegen::withOneBlock(kernel);
   EXPECT_EQ(roomy, ".visible .entry k(\n)\n.minnctapersm 1\n.reqntid 512\n{\n\tret;\n}\n");
@@ -95,7 +95,7 @@ TEST(Ptx, OneBlockIsAskedForBesideTheThreads) {
   EXPECT_EQ(codegen::withOneBlock(".entry k() { ret; }"), ".entry k() { ret; }");
 }
 
-TEST(Ptx, VersionsAreAskedForByName) {
+TEST(Ptx, VersionsAreSelectedByName) {
   Target hopper = *lookupTarget("sm_90a");
   auto newest = codegen::createTargetMachine(hopper), older = codegen::createTargetMachine(hopper, 84);
   ASSERT_TRUE(bool(newest) && bool(older));
@@ -104,7 +104,7 @@ TEST(Ptx, VersionsAreAskedForByName) {
   EXPECT_EQ((*newest)->getTargetCPU(), "sm_90a");
 }
 
-TEST(Codegen, WorkOfAProcessIsCounted) {
+TEST(Codegen, CpuTimeOfAProcessIsCounted) {
   double before = codegen::processorSeconds(getpid());
   // The kernel counts in ticks of 10 ms of this process's CPU time, not of wall-clock time.
   timespec had;

@@ -86,7 +86,7 @@ void check(MLIRContext &context, int64_t mn, int64_t k, unsigned depthDim, bool 
   EXPECT_EQ(first, mn);
 }
 
-TEST(MatrixDescriptor, ReadsWhatTheLayoutHas) {
+TEST(MatrixDescriptor, ReadsTheElementsOfTheLayout) {
   MLIRContext context;
   context.loadDialect<kgpu::KgpuDialect, layout::LayoutDialect>();
   for (int64_t swizzle : {128, 64, 32})

@@ -39,7 +39,7 @@ TEST(Compile, SameInputSameBytes) {
   EXPECT_FALSE(first.timings.empty());
 }
 
-TEST(Compile, TheProgramStaysAsItWas) {
+TEST(Compile, TheInputModuleIsUnchanged) {
   std::string error;
   std::unique_ptr<Program> program = Program::parse(entry(kBody), error);
   ASSERT_TRUE(program) << error;
@@ -49,7 +49,7 @@ TEST(Compile, TheProgramStaysAsItWas) {
   EXPECT_TRUE(compile(*program, Stage::Lowered, avx2(Stage::Asm)).succeeded());
 }
 
-TEST(Compile, OnePerThreadAtOnce) {
+TEST(Compile, ManyThreadsCompileAtOnce) {
   std::string expected = compileText(entry(kBody), Stage::Lowered, avx2()).output, error;
   std::unique_ptr<Program> shared = Program::parse(entry(kBody), error);
   std::vector<std::string> outputs(8);
@@ -136,7 +136,7 @@ TEST(Diagnostic, FramesGoInnermostFirst) {
   EXPECT_EQ(frames[2].function, "");
 }
 
-TEST(Diagnostic, WhoseFaultFollowsFromHowItWasRaised) {
+TEST(Diagnostic, TheKindOfErrorDecidesWhoseFaultItIs) {
   Diagnostic diagnostic;
   diagnostic.message = "expected a portable body (because the cpu target cannot run PTX assembly), got none";
   EXPECT_FALSE(diagnostic.isUserError()) << "without a source position nobody's program is meant";

@@ -19,7 +19,7 @@ TEST(Target, EveryRowSurvivesTheModule) {
   }
 }
 
-TEST(Target, RowsAreSound) {
+TEST(Target, RowsAreConsistent) {
   for (const std::string &name : targetNames()) {
     Target row = *lookupTarget(name);
     if (row.isGpu())
@@ -33,7 +33,7 @@ TEST(Target, RowsAreSound) {
   }
 }
 
-TEST(Target, GpuRowsAreSound) {
+TEST(Target, GpuRowsAreConsistent) {
   unsigned rows = 0;
   for (const std::string &name : targetNames()) {
     Target row = *lookupTarget(name);
@@ -74,7 +74,7 @@ TEST(Target, TheHostIsDescribedInFull) {
   EXPECT_TRUE(&host == &hostTarget());
 }
 
-TEST(Target, AModuleWithoutOneIsTheSameEverywhere) {
+TEST(Target, AModuleWithoutATargetIsTheSameEverywhere) {
   mlir::MLIRContext context;
   auto module = mlir::OwningOpRef<mlir::ModuleOp>(mlir::ModuleOp::create(mlir::UnknownLoc::get(&context)));
   EXPECT_EQ(Target::fromModule(*module).name, "cpu-avx512");

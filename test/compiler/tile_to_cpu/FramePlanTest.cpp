@@ -69,7 +69,7 @@ TEST(FramePlan, OddSizesKeepAlignment) {
   expectValid(requests, planFrame(requests));
 }
 
-TEST(FramePlan, PeakCountsWhatIsAliveAtOnce) {
+TEST(FramePlan, PeakCountsBuffersLiveAtOnce) {
   EXPECT_EQ(peakBytes({{10, 1, 0, 5}, {20, 1, 5, 6}, {100, 1, 7, 8}}), 100);
   EXPECT_EQ(peakBytes({{10, 1, 0, 5}, {20, 1, 5, 6}}), 30);
 }

@@ -114,7 +114,7 @@ const std::vector<std::vector<int64_t>> kShapes = {
     {384, 32}, {496, 16}, {48, 80},  {4, 8, 64}, {2, 16, 192}, {3, 8, 96}, {256},     {1024},   {16, 8},    {24, 64},
 };
 
-TEST_F(Boxes, FillTheMemoryAsItsLayoutSays) {
+TEST_F(Boxes, FillMemoryAsTheLayoutSays) {
   int planned = 0, swizzledOnes = 0;
   for (const auto &shape : kShapes)
     for (int64_t bytes : {1, 2, 4, 8})
@@ -150,7 +150,7 @@ TEST_F(Boxes, FillPiecesOfACluster) {
   EXPECT_GT(count, 80);
 }
 
-TEST_F(Boxes, AreCutIntoPiecesThatEachCtaSendsToAll) {
+TEST_F(Boxes, AreSplitIntoMulticastPieces) {
   int count = 0;
   for (const auto &shape : kShapes)
     for (int64_t ctas : {2, 4})
@@ -165,7 +165,7 @@ TEST_F(Boxes, AreCutIntoPiecesThatEachCtaSendsToAll) {
   EXPECT_GT(count, 60);
 }
 
-TEST_F(Boxes, HaveAsManyRowsAsIsAsked) {
+TEST_F(Boxes, HaveTheRequestedNumberOfRows) {
   int count = 0;
   for (const auto &shape : kShapes)
     for (int64_t rows : {8, 16, 32})
@@ -210,7 +210,7 @@ TEST_F(Boxes, AreAsFewAsCopiesAllow) {
   EXPECT_EQ(high.box, (SmallVector<int64_t>{256, 64}));
 }
 
-TEST_F(Boxes, AreNoneWhereTheCopyEngineCannot) {
+TEST_F(Boxes, AreNoneIfTheCopyEngineCannot) {
   auto none = [&](const char *text, int64_t pieces = 1) {
     EXPECT_FALSE(planBoxes(memory(*Layout::parse(text), 2), pieces)) << text;
   };
@@ -238,7 +238,7 @@ int64_t factorAddress(const FactorMemory &form, unsigned depthDim, const Index &
   return swizzledAddress(address, form.swizzle);
 }
 
-TEST_F(Boxes, FactorsAreReadAsTheyLie) {
+TEST_F(Boxes, OperandsAreReadAsStored) {
   int count = 0;
   for (const auto &shape : kShapes) {
     if (shape.size() != 2)

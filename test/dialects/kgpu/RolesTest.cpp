@@ -36,12 +36,12 @@ TEST(Roles, ofFourWarpsStartAtMultiplesOfFour) {
   EXPECT_EQ(warpsOf("@load warps 1; @other warps 2; @multiply warps 8;"), (Warps{0, 4, 8, 16}));
 }
 
-TEST(Roles, ofFewerFollowAtOnce) {
+TEST(Roles, ofFewerWarpsFollowImmediately) {
   EXPECT_EQ(warpsOf("@multiply groups 2 warps 4; @load warps 1; @store warps 2;"), (Warps{0, 8, 9, 11}));
   EXPECT_EQ(warpsOf("@load warps 1; @store warps 2;"), (Warps{0, 1, 3}));
 }
 
-TEST(Roles, withRegistersOfTheirOwnFillUpFour) {
+TEST(Roles, withReallocatedRegistersArePaddedToFourWarps) {
   EXPECT_EQ(warpsOf("@load warps 1 registers 40; @multiply groups 2 warps 4 registers 232;"), (Warps{0, 4, 12}));
   EXPECT_EQ(warpsOf("@multiply warps 4 registers 232; @load warps 1 registers 40;"), (Warps{0, 4, 8}));
 }

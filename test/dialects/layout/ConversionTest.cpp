@@ -131,7 +131,7 @@ TEST(Conversion, TransposedRegisterAndLaneBitIsOneShuffle) {
   expectConverts(a, b, plan);
 }
 
-TEST(Conversion, PermutedLanesAreOneShuffleARegister) {
+TEST(Conversion, PermutedLanesTakeOneShufflePerRegister) {
   Layout a = *Layout::parse("digits [64] reg (1) lane (2) (4) (8) (16) (32)");
   Layout b = *Layout::parse("digits [64] reg (1) lane (8) (2) (4) (32) (16)");
   Conversion plan = planConversion(a, b);
@@ -141,7 +141,7 @@ TEST(Conversion, PermutedLanesAreOneShuffleARegister) {
   expectConverts(a, b, plan);
 }
 
-TEST(Conversion, WarpsPickFromWhatAllHave) {
+TEST(Conversion, WarpsSelectFromReplicatedValues) {
   // Rows of a reduction, known to every thread, are spread over warps: each warp picks its own, nothing moves.
   Layout all = replicated({128}, {});
   Layout spread = blocked({128}, {0}, 1, {});
@@ -161,7 +161,7 @@ TEST(Conversion, WarpsPickFromWhatAllHave) {
   expectConverts(all, spread, *lanes);
 }
 
-TEST(Conversion, WarpsThatRepeatATileTakeTheirPart) {
+TEST(Conversion, WarpsWithReplicasTakeTheirPart) {
   Layout pairs = blocked({64}, {0}, 2, {2, 1, 1}), single = blocked({64}, {0}, 1, {2, 1, 1});
   std::optional<Conversion> plan = planShuffles(pairs, single);
   ASSERT_TRUE(plan);
@@ -195,7 +195,7 @@ TEST(Conversion, OddPartsStayInRegisters) {
   expectConverts(a, b, *plan);
 }
 
-TEST(Conversion, AccumulatorToOperandOfTheNextDotStaysInTheThread) {
+TEST(Conversion, AccumulatorBecomesTheNextOperandInPlace) {
   // P = S of attention: the accumulator of one wgmma, narrowed, is operand A of the next.
   std::optional<Layout> s = wgmmaAccumulator({64, 128}, 1), p = wgmmaOperandA({64, 128}, 16, 1);
   ASSERT_TRUE(s && p);

@@ -197,7 +197,7 @@ TEST(Fragments, ConsumerGroups) {
     EXPECT_EQ(at(six, 0, 0, 0, group), (Index{64 * group, 0}));
 }
 
-TEST(Fragments, WarpsBeyondRepeat) {
+TEST(Fragments, ExtraWarpsReplicate) {
   Layout two = *mmaAccumulator({16, 16}, 1, 2), eight = onWarps(two, 8);
   EXPECT_EQ(eight.size(Coord::Warp), 8);
   for (int64_t warp = 0; warp < 8; ++warp)

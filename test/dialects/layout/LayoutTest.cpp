@@ -33,7 +33,7 @@ bool isOwner(const Layout &layout, const Point &point) {
   return true;
 }
 
-TEST(LayoutBuilder, DigitsOfALayoutMakeIt) {
+TEST(LayoutBuilder, RebuildsALayoutFromItsDigits) {
   Rng rng(7);
   for (int i = 0; i < 100; ++i) {
     Layout layout = randomLayout(rng, randomShape(rng, 6), randomForm(rng));
@@ -46,7 +46,7 @@ TEST(LayoutBuilder, DigitsOfALayoutMakeIt) {
   }
 }
 
-TEST(LayoutBuilder, PushesReplicatesAndRefuses) {
+TEST(LayoutBuilder, PushesReplicatesAndRejects) {
   LayoutBuilder builder({4, 6});
   builder.push(Coord::Reg, 2, 0, 1);
   builder.push(Coord::Reg, 2, 0, 2);
@@ -66,7 +66,7 @@ TEST(LayoutBuilder, PushesReplicatesAndRefuses) {
   EXPECT_FALSE(builder.finish());
 }
 
-TEST(Layout, EveryElementHasAPlaceAndOneOwner) {
+TEST(Layout, EveryElementHasOneOwner) {
   Rng rng(1);
   for (int i = 0; i < 1000; ++i) {
     auto shape = randomShape(rng, 6);
@@ -153,7 +153,7 @@ TEST(Layout, ConstructorsPrintAsThemselves) {
   }
 }
 
-TEST(Layout, RefusesWhatIsOutsideTheForm) {
+TEST(Layout, RejectsWhatIsOutsideTheForm) {
   auto refusal = [](const char *text) {
     std::string error;
     EXPECT_FALSE(Layout::parse(text, &error)) << text;
@@ -206,7 +206,7 @@ Layout randomPiece(Rng &rng) {
   return randomLayout(rng, randomShape(rng, 8), form);
 }
 
-TEST(Layout, PiecesOfAClusterLieSideBySide) {
+TEST(Layout, PiecesOfAClusterAreContiguous) {
   Rng rng(11);
   int split = 0, refused = 0;
   for (int i = 0; i < 2000; ++i) {
@@ -241,7 +241,7 @@ TEST(Layout, PiecesOfAClusterLieSideBySide) {
   EXPECT_GT(refused, 200);
 }
 
-TEST(Layout, EveryCtaOfAClusterMayHaveTheWhole) {
+TEST(Layout, EveryCtaOfAClusterMayHoldTheWholeTile) {
   Rng rng(12);
   for (int i = 0; i < 1000; ++i) {
     Layout piece = randomPiece(rng);
@@ -263,7 +263,7 @@ TEST(Layout, EveryCtaOfAClusterMayHaveTheWhole) {
   }
 }
 
-TEST(Layout, PiecesThatClustersHoldOtherwiseAreNone) {
+TEST(Layout, OtherSplitsOfAClusterAreNotPieces) {
   // Interleaved rows, a half duplicated in each pair, and pieces along two dimensions.
   for (const char *text :
        {"digits [4, 2] cta (1, 0) offset (0, 1) (2, 0)", "digits [4, 2] cta (2, 0) (0, 0) offset (0, 1) (1, 0)",

@@ -51,7 +51,7 @@ void checkLoads(const Layout &registers, const Layout &memory, int64_t bytes, bo
   EXPECT_EQ(total, registers.registers());
 }
 
-TEST(Matrix, FactorsAlongK) {
+TEST(Matrix, OperandsAlongK) {
   for (int64_t bytes : {1, 2, 4})
     for (int64_t swizzle : {32, 64, 128}) {
       int64_t depth = 128 / bytes;
@@ -64,7 +64,7 @@ TEST(Matrix, FactorsAlongK) {
     }
 }
 
-TEST(Matrix, FactorsAcrossK) {
+TEST(Matrix, OperandsAcrossK) {
   for (int64_t swizzle : {32, 64, 128}) {
     checkLoads(*mmaOperand({64, 32}, 0, 16, 2, 2), *swizzled({64, 32}, {0, 1}, 2, std::min<int64_t>(swizzle, 128)), 2,
                true);
@@ -100,7 +100,7 @@ TEST(Matrix, NoneForOtherLayouts) {
   EXPECT_TRUE(keepsRows(*matrix, rowMajor({64, 64}, {1, 0}), 2));
 }
 
-TEST(Matrix, ChosenMemoryServesBoth) {
+TEST(Matrix, ChosenMemorySuitsBothSides) {
   // Rows of a load on one side, fragments on the other: no bank conflicts, and 16-byte accesses on both sides.
   for (bool transposed : {false, true})
     for (unsigned side : {0u, 1u}) {

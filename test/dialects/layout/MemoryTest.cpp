@@ -56,7 +56,7 @@ TEST(Memory, AddressesAcrossCtas) {
   EXPECT_GT(remote, 100);
 }
 
-TEST(Memory, EveryCtaFindsInItsOwnMemoryWhatItKeepsThere) {
+TEST(Memory, EveryCtaReadsLocallyWhatItStores) {
   Threads cluster{4, 1, 2};
   Layout half = blocked({8, 64}, {1, 0}, 1, cluster, 0), all = replicated({8, 64}, cluster);
   // Each CTA keeps the whole tile.

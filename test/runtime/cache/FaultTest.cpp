@@ -165,7 +165,7 @@ static std::string damage(const fs::path &entry, std::mt19937 &random) {
   }
 }
 
-TEST(Faults, damagedEntriesAreSeenAndWrittenAnew) {
+TEST(Faults, damagedEntriesAreDetectedAndRewritten) {
   TestFolder folder;
   auto store = openStore(folder.root());
   std::mt19937 random(7);
@@ -190,7 +190,7 @@ TEST(Faults, damagedEntriesAreSeenAndWrittenAnew) {
   expectThere(*store, 1000);
 }
 
-TEST(Faults, shortWritesAreGoneOnWith) {
+TEST(Faults, shortWritesAreContinued) {
   TestFolder folder;
   FaultyFiles files;
   files.fault = FaultyFiles::Fault::ShortWrites;
@@ -340,7 +340,7 @@ TEST(Faults, anEntryIsReplacedAtEveryStepOfARead) {
   }
 }
 
-TEST(Faults, whatIsBeingWrittenIsNotCleanedUpWhateverTheClockSays) {
+TEST(Faults, entriesBeingWrittenAreNotCleanedUpWhateverTheClockSays) {
   TestFolder folder;
   FaultyFiles later;
   later.clock = int64_t(48) * 3600 * 1000000000;

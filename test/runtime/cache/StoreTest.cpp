@@ -24,7 +24,7 @@ static std::string refusal(const std::string &path, bool readOnly = false) {
   return store.ok() ? "" : store.getStatus().getMessage();
 }
 
-TEST(Store, whatIsPublishedIsFoundByAnother) {
+TEST(Store, publishedEntriesAreFoundByOtherStores) {
   TestFolder folder;
   auto writer = openStore(folder.root());
   publish(*writer, 1);
@@ -49,7 +49,7 @@ TEST(Store, theFirstOfTwoWithOneKeyStays) {
   EXPECT_EQ(countIn(fs::path(folder.root()) / "tmp"), 0u);
 }
 
-TEST(Store, theRootIsThisUsersAlone) {
+TEST(Store, theRootIsPrivateToTheUser) {
   TestFolder folder;
   openStore(folder.root());
   struct stat status;
@@ -83,7 +83,7 @@ struct OtherUser : FileSystem {
 };
 } // namespace
 
-TEST(Store, whatBelongsToAnotherIsRefused) {
+TEST(Store, foldersOfOtherUsersAreRejected) {
   TestFolder folder;
   openStore(folder.root());
   OtherUser files;
@@ -113,7 +113,7 @@ TEST(Store, anEntryThatIsALinkIsSetAside) {
   EXPECT_FALSE(store->load(keyOf(1)).entry);
 }
 
-TEST(Store, linksAndFilesInThePlaceOfItsFoldersMakeRoom) {
+TEST(Store, linksAndFilesInPlaceOfFoldersAreReplaced) {
   TestFolder folder;
   auto store = openStore(folder.root());
   fs::path elsewhere = folder.path / "elsewhere";
@@ -147,7 +147,7 @@ TEST(Store, aFolderOfEntriesThatIsALinkIsSetAside) {
   expectThere(*store, 1);
 }
 
-TEST(Store, aFileMoreThanWasWrittenIsSeen) {
+TEST(Store, anExtraFileIsDetected) {
   TestFolder folder;
   auto store = openStore(folder.root());
   for (const char *extra : {"extra", "sub"}) {
@@ -163,7 +163,7 @@ TEST(Store, aFileMoreThanWasWrittenIsSeen) {
   }
 }
 
-TEST(Store, whatIsSetAsideIsWrittenAnew) {
+TEST(Store, quarantinedEntriesAreRewritten) {
   TestFolder folder;
   auto store = openStore(folder.root());
   publish(*store, 1);
@@ -179,7 +179,7 @@ TEST(Store, whatIsSetAsideIsWrittenAnew) {
   expectThere(*store, 1);
 }
 
-TEST(Store, oneFilesBytesInTheNameOfAnotherEntryAreSeen) {
+TEST(Store, filesOfAnotherEntryAreDetected) {
   TestFolder folder;
   auto store = openStore(folder.root());
   publish(*store, 1);
@@ -220,7 +220,7 @@ TEST(Store, aReadOnlyStoreIsReadAndNeverChanged) {
   }
 }
 
-TEST(Store, theLeastRecentlyUsedGo) {
+TEST(Store, theLeastRecentlyUsedAreEvicted) {
   TestFolder folder;
   FaultyFiles files;
   files.clock = -10 * kHour;
@@ -246,7 +246,7 @@ TEST(Store, theLeastRecentlyUsedGo) {
     EXPECT_EQ(bool(store->load(keyOf(number)).entry), number == 3 || number >= done.removedEntries + 1) << number;
 }
 
-TEST(Store, whatIsPublishedStaysWithinTheBound) {
+TEST(Store, publishingStaysWithinTheBound) {
   TestFolder folder;
   constexpr uint64_t bound = 256 << 10;
   auto store = openStore(folder.root(), nullptr, bound);
@@ -282,7 +282,7 @@ TEST(Store, aClockThatJumpsLosesNothing) {
     EXPECT_LE(listed.used, files.now());
 }
 
-TEST(Store, whatDeadWritersLeftIsRemovedAndWhatTheLivingWriteIsNot) {
+TEST(Store, filesOfDeadWritersAreRemovedAndThoseOfLivingOnesKept) {
   TestFolder folder;
   FaultyFiles files;
   auto store = openStore(folder.root(), &files);
@@ -332,7 +332,7 @@ TEST(Store, quarantineIsBounded) {
   EXPECT_LE(countIn(fs::path(folder.root()) / "quarantine"), 32u);
 }
 
-TEST(Store, aFolderThatVanishedIsMadeAgain) {
+TEST(Store, aDeletedFolderIsRecreated) {
   TestFolder folder;
   auto store = openStore(folder.root());
   publish(*store, 1);
@@ -347,7 +347,7 @@ TEST(Store, aFolderThatVanishedIsMadeAgain) {
   expectThere(*openStore(folder.root()), 2);
 }
 
-TEST(Store, aChildForkedWhileOthersReadReadsToo) {
+TEST(Store, aChildForkedDuringReadsCanRead) {
   TestFolder folder;
   auto store = openStore(folder.root());
   publish(*store, 1);
@@ -409,7 +409,7 @@ TEST(Manifest, isReadAsItWasPrinted) {
   EXPECT_EQ(again->getKey(), manifest.getKey());
 }
 
-TEST(Manifest, everyBitCounts) {
+TEST(Manifest, everyBitIsChecked) {
   Manifest manifest = makeManifest(5);
   manifest.files = {{"object", 3, artifact::digest("abc")}};
   std::string text = manifest.print();
@@ -423,7 +423,7 @@ TEST(Manifest, everyBitCounts) {
     EXPECT_FALSE(Manifest::parse(llvm::StringRef(text).take_front(size)).ok()) << size;
 }
 
-TEST(Manifest, aKeyThatTheFieldsDoNotMakeIsRefused) {
+TEST(Manifest, aKeyThatDoesNotMatchTheFieldsIsRejected) {
   std::string text = makeManifest(5).print(), other = keyOf(6);
   size_t at = text.find(keyOf(5));
   ASSERT_NE(at, std::string::npos);
@@ -448,7 +448,7 @@ struct ForeignFiles : QuickFiles {
 };
 } // namespace
 
-TEST(Store, filesAndFoldersOfAnotherAreNotRead) {
+TEST(Store, filesAndFoldersOfOtherUsersAreNotRead) {
   for (FileFacts::Kind kind : {FileFacts::Kind::File, FileFacts::Kind::Directory}) {
     TestFolder folder;
     ForeignFiles files;
@@ -519,7 +519,7 @@ struct Recorder : QuickFiles {
 };
 } // namespace
 
-TEST(Store, everythingIsOnTheDiskBeforeTheEntryIsThere) {
+TEST(Store, everythingIsOnDiskBeforeTheEntryAppears) {
   TestFolder folder;
   Recorder files;
   auto store = openStore(folder.root(), &files);
