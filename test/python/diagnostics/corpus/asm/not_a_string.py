@@ -1,4 +1,4 @@
-"""The assembly is no string."""
+"""The assembly is not a string."""
 
 import numpy as np
 

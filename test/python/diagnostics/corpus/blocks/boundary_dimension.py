@@ -1,4 +1,4 @@
-"""A dimension to check that the block does not have."""
+"""A boundary check of a dimension that the block does not have."""
 
 import numpy as np
 

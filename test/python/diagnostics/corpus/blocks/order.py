@@ -1,4 +1,4 @@
-"""An order that is no permutation."""
+"""An order that is not a permutation."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A message of device_assert that is no text."""
+"""A device_assert message that is not a string."""
 
 import numpy as np
 

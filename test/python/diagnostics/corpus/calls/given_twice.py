@@ -1,4 +1,4 @@
-"""An argument of a jit function given twice."""
+"""An argument of a jit function passed twice."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""int of a text that is no number."""
+"""int of a string that is not a number."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The greater of a number and a text."""
+"""max of a number and a string."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The caret stands under the argument, not the call."""
+"""The caret is under the argument, not the call."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A number is called: an operator was forgotten."""
+"""A number is called: an operator is missing."""
 
 import numpy as np
 

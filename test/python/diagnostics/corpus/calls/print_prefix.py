@@ -1,4 +1,4 @@
-"""device_print without a text."""
+"""device_print without a string."""
 
 import numpy as np
 

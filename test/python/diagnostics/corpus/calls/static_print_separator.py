@@ -1,4 +1,4 @@
-"""A separator that is no text."""
+"""A separator that is not a string."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A promise that is known not to hold."""
+"""An assumption that is known to be false."""
 
 import numpy as np
 

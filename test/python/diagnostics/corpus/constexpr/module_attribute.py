@@ -1,4 +1,4 @@
-"""An attribute of a module that is no constexpr."""
+"""A module attribute that is not a constexpr."""
 
 import string
 

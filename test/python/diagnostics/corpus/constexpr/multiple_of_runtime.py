@@ -1,4 +1,4 @@
-"""A promise whose number is not known."""
+"""A hint whose number is not known at compile time."""
 
 import numpy as np
 

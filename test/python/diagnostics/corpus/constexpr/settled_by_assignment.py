@@ -1,4 +1,4 @@
-"""A name made a run-time scalar by plain assignment is used as a side."""
+"""A name that plain assignment made a run-time scalar is used as a side."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A loop to be written out whose length is unknown."""
+"""static_range of an unknown length."""
 
 import numpy as np
 

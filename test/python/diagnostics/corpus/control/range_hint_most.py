@@ -1,4 +1,4 @@
-"""More iterations written out than any memory holds."""
+"""More unrolled iterations than any memory holds."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A text chosen at run time."""
+"""A string selected at run time."""
 
 import numpy as np
 

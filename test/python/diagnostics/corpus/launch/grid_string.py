@@ -1,4 +1,4 @@
-"""A grid that is a text."""
+"""A grid that is a string."""
 
 import numpy as np
 

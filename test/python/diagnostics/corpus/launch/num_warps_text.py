@@ -1,4 +1,4 @@
-"""A launch option that is no number."""
+"""A launch option that is not a number."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A warm-up with a text as argument."""
+"""A warm-up with a string as argument."""
 
 import kiln
 import kiln.language as kl

@@ -1,4 +1,4 @@
-"""A kernel whose source nobody can find."""
+"""A kernel whose source cannot be found."""
 
 import numpy as np
 

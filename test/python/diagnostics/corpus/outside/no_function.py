@@ -1,4 +1,4 @@
-"""Something that is no function is decorated."""
+"""The decorated object is not a function."""
 
 import kiln
 

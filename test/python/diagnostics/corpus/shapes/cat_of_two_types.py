@@ -1,4 +1,4 @@
-"""Tiles of two types one after the other."""
+"""cat of tiles of two types."""
 
 import numpy as np
 

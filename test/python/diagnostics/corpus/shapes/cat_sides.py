@@ -1,4 +1,4 @@
-"""Tiles whose other sides differ, one after the other."""
+"""cat of tiles whose other sides differ."""
 
 import numpy as np
 

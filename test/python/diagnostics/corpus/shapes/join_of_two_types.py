@@ -1,4 +1,4 @@
-"""Tiles of two types side by side."""
+"""join of tiles of two types."""
 
 import numpy as np
 

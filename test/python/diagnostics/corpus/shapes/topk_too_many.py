@@ -1,4 +1,4 @@
-"""More of the greatest than there are."""
+"""topk of more elements than there are."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The caret stands under the expression behind tabs and wide characters."""
+"""The caret is under the expression after tabs and wide characters."""
 
 import numpy as np
 

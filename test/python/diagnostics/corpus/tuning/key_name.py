@@ -1,4 +1,4 @@
-"""A key that is no parameter."""
+"""A key that is not a parameter."""
 
 import kiln
 import kiln.language as kl

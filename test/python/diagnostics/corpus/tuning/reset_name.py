@@ -1,4 +1,4 @@
-"""An array to reset that is no parameter."""
+"""An array to reset that is not a parameter."""
 
 import kiln
 import kiln.language as kl

@@ -1,4 +1,4 @@
-"""exp of a 16-bit float, whose accuracy is not stated."""
+"""exp of a 16-bit float, for which no accuracy is specified."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""None where a number is needed: an optional argument was not tested."""
+"""None where a number is needed: an optional argument was not checked."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Arithmetic on a pointer instead of on what it points at."""
+"""Arithmetic on a pointer instead of the value it points to."""
 
 import numpy as np
 

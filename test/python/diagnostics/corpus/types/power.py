@@ -1,4 +1,4 @@
-"""** is no operator of kernels."""
+"""** is not an operator in kernels."""
 
 import numpy as np
 
