@@ -287,7 +287,7 @@ def test_a_barrier_for_all_excludes_exited_threads():
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_groups_let_each_other_go_in_turns(order):
+def test_groups_release_each_other_in_turns(order):
     """As with two consumer groups: each releases the other and adds to what the other left."""
     body = """
     and.b32 %r5, %r2, 1;
@@ -355,7 +355,7 @@ def test_one_lane_is_elected(order, leader):
     assert (out == leader + 100 * (np.arange(32) == leader)).all()
 
 
-def test_lanes_that_a_mask_names_go_on_without_the_others():
+def test_lanes_named_by_a_mask_continue_without_the_others():
     """Sixteen lanes meet while the others are still in their loop, which ends when one of the sixteen releases it."""
     body = INIT.format(count=1) + """
     setp.ge.u32 %p3, %r4, 16;
@@ -372,7 +372,7 @@ def test_lanes_that_a_mask_names_go_on_without_the_others():
            .replace("%r4, 3, 31", "%r4, 20, 31"))  # fmt: skip
 
 
-def test_lanes_spin_until_others_of_their_warp_let_them():
+def test_lanes_spin_until_others_of_their_warp_release_them():
     """The spinning lanes' code comes before the others' in the text."""
     body = (
         INIT.format(count=1)

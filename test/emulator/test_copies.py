@@ -149,7 +149,7 @@ def copy_out(which, order=1, change=("", "")):
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_a_box_goes_out(order):
+def test_a_box_is_stored(order):
     array = copy_out("box", order)
     want = np.zeros_like(array)
     want[10:, 4:] = (32 + np.arange(128) // 4).reshape(8, 16)[:6, :12]
@@ -193,7 +193,7 @@ def test_addresses_that_no_box_can_be_stored_to(place, said):
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_bytes_go_out(order):
+def test_bytes_are_stored(order):
     assert (copy_out("bytes", order).reshape(-1)[:128] == 32 + np.arange(128) // 4).all()
 
 
@@ -209,7 +209,7 @@ def test_bytes_go_out(order):
 ])  # fmt: skip
 @pytest.mark.parametrize("which", COPIES)
 @pytest.mark.parametrize("order", ORDERS)
-def test_mistakes_on_the_way_out(change, said, which, order):
+def test_mistakes_in_stores(change, said, which, order):
     with pytest.raises(Fault, match=said):
         copy_out(which, order, change)
 
@@ -280,7 +280,7 @@ def test_a_multicast_leaves_others_alone(order):
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_bytes_come_in(order):
+def test_bytes_are_loaded(order):
     array = np.arange(4 * 128, dtype=np.uint32)
     copy = """mad.wide.u32 %d5, %r5, 512, %d40;
     cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r3], [%d5], 512, [%r3+1024];

@@ -72,7 +72,7 @@ def test_pages(rng, close, page_size, ahead, in_turns):
     close(q, k, v, lengths, plan, exact=exact, block_table=wild)
 
 
-def test_pages_of_values_that_lie_apart(rng, close):
+def test_pages_with_different_value_strides(rng, close):
     """Keys and values whose strides differ share no offsets, whatever the plan says."""
     k, v = random(rng, (14, 16, 1, 32), "float16"), random(rng, (14, 16, 2, 32), "float16")[:, :, :1]
     table, lengths = rng.permutation(14).reshape(2, 7).astype(np.int32), np.array([100, 44], np.int32)

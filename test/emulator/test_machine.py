@@ -304,7 +304,7 @@ AWAIT = """
 READ = "bar.sync 0; ld.shared.b32 %r10, [%r39]; st.global.b32 [%d2], %r10;"
 
 
-def test_mail_goes_round_a_cluster():
+def test_messages_travel_around_a_cluster():
     body = OPEN.format(meet=MEET) + SEND + AWAIT.format(bytes=4) + READ + MEET
     for order in (1, -1, 2):
         out = run(body, threads=64, cluster=4, order=order)

@@ -306,7 +306,7 @@ GROUP_TYPES = [
 @pytest.mark.parametrize("left", ["memory", "registers"])
 @pytest.mark.parametrize("span", [0, 32, 64, 128])
 @pytest.mark.parametrize("kind, sum_kind", GROUP_TYPES)
-def test_factors_along_k(kind, sum_kind, span, left):
+def test_operands_along_k(kind, sum_kind, span, left):
     """Four steps of 32 bytes: within swizzled rows, and from one panel to the next."""
     depth = 128 // np.dtype(TYPES[kind]).itemsize
     a, b = small((64, depth), kind), small((24, depth), kind, 1)
@@ -317,7 +317,7 @@ def test_factors_along_k(kind, sum_kind, span, left):
 
 @pytest.mark.parametrize("spans", [(0, 0), (32, 64), (64, 32), (128, 128), (128, 0), (0, 128)])
 @pytest.mark.parametrize("turned", [(True, True), (True, False), (False, True)])
-def test_factors_across_k(spans, turned):
+def test_operands_across_k(spans, turned):
     a, b = small((64, 64), "f16"), small((128, 64), "f16", 1)
     got = group_product("f16", "f32", 128, a, b, spans=spans, turned=turned)
     assert (got == exact(a, b.T)).all()
@@ -335,7 +335,7 @@ def test_types_of_eight_bits_mix():
     assert (got == exact(a, b.T)).all()
 
 
-def test_factors_can_be_negated():
+def test_operands_can_be_negated():
     a, b = small((64, 64), "f16"), small((16, 64), "f16", 1)
     assert (group_product("f16", "f32", 16, a, b, scale="-1, 1") == -exact(a, b.T)).all()
 
@@ -359,7 +359,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_is_in_flight_is_left_alone(name):
+def test_data_in_flight_must_not_be_touched(name):
     options, said = BAD[name]
     a, b = small((64, 64), "f16"), small((16, 64), "f16", 1)
     with pytest.raises(Fault, match=said):

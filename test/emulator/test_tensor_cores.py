@@ -124,7 +124,7 @@ def test_clusters_fetch_what_they_share_once(rng, in_orders, cluster):
 
 
 @pytest.mark.parametrize("consumers", [1, 2])
-def test_a_block_works_off_several_tiles(rng, in_orders, emulated, consumers):
+def test_a_block_processes_several_tiles(rng, in_orders, emulated, consumers):
     tile = (64 * consumers, 64, 64)
     with emulated.few_blocks(2):
         multiply(rng, in_orders, tile, (320, 192, 128), schedule="cooperative", stages=3, consumers=consumers)

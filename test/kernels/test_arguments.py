@@ -187,7 +187,7 @@ def test_sums_keep_every_digit():
     assert sum_all(np.array([2**64 - 1], np.uint64)) == 2**64 - 1
 
 
-def test_the_sum_of_truth_values_is_their_or():
+def test_the_sum_of_bools_is_their_or():
     x, y = np.array([0, 1, 1, 0], bool), np.array([0, 0, 1, 1], bool)
     assert add(x, y).tolist() == (x + y).tolist() == [False, True, True, True]
 

@@ -111,7 +111,7 @@ def test_launches_that_a_stream_captures_follow_each_other(torch):
     assert torch.cleared == 1
 
 
-def test_graphs_without_end_find_counters(torch):
+def test_any_number_of_graphs_find_counters(torch):
     """The next call that is not captured refills what graphs have used up."""
     like = Like()
     counters.zeros(100, like)

@@ -88,7 +88,7 @@ def test_blocks_of_rows(rng):
     compare(q, k, v, np.array([70, 33], np.int32), plan=plan)
 
 
-def test_values_that_are_no_numbers(rng):
+def test_nan_values_in_a_cache(rng):
     """Values after a sequence's length are not read; values before it matter."""
     q, k, v = random(rng, (2, 2, 16)), *(random(rng, (2, 100, 1, 16)) for _ in range(2))
     k[:, 60:], v[:, 60:] = np.nan, np.inf

@@ -254,7 +254,7 @@ def test_linear(rng, shape, terms):
     assert out.shape == (*lead, exact.shape[1])
 
 
-def test_outputs_that_are_given(rng):
+def test_outputs_passed_in(rng):
     a, b = filled(rng, (70, 50), "float32"), filled(rng, (50, 90), "float32")
     exact = reference.matmul(a, b)
     for order in ORDERS:

@@ -150,7 +150,7 @@ def test_nothing_is_faster_than_the_machine(wgmma):
         assert 2 * (m * k + k * n + m * n) / us / 1e6 < 4.5, "terabytes a second"
 
 
-def test_tiles_that_are_no_powers_of_two_save_waves(wgmma):
+def test_tiles_that_are_not_powers_of_two_save_waves(wgmma):
     """28672 columns in tiles of 224 make 128 tiles for 132 multiprocessors, but in tiles of 256 only 112."""
     for m in (64, 128, 256):
         found = plan(Problem(m, 28672, 4096), wgmma)
@@ -341,7 +341,7 @@ def test_targets_that_multiply_from_registers_have_plans_for_it():
         assert plan(Problem(4096, 4096, 4096, dtype="int8", fetched=False), of_target(row)).schedule == "fma"
 
 
-def test_splits_that_are_asked_for(wgmma):
+def test_requested_splits(wgmma):
     problem = Problem(16, 4096, 14336)
     for splits in (1, 2, 3, 5, 7, 8):
         assert plan(problem, wgmma, splits).splits == splits

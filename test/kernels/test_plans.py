@@ -255,7 +255,7 @@ def test_long_rows_alone_take_fewer_threads():
         assert (found.num_warps, found.cluster) == (warps, 1), (n, vectors)
 
 
-def test_small_arrays_are_taken_by_narrow_accesses():
+def test_small_arrays_use_narrow_accesses():
     for rows_, n, block in ((1, 100, 256), (1, 14336, 256), (44, 896, 256), (130, 896, 512)):
         assert flat.plan(n, 2, DEFAULT_GPU, rows=rows_) == flat.FlatPlan(block, 8), (rows_, n)
     assert flat.plan(896, 2, DEFAULT_GPU, rows=777) == flat.FlatPlan(1024, 4)

@@ -36,7 +36,7 @@ def test_large_values_do_not_overflow(rng):
 @pytest.mark.parametrize("end", ["min", "max"])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [5, 4096])
-def test_rows_at_the_ends_of_a_type(dtype, end, n):
+def test_rows_at_the_limits_of_a_type(dtype, end, n):
     """Masks often use the lowest number: a fully masked row has equal weights."""
     value = getattr(ml_dtypes.finfo(dtype), end)
     x = np.full((3, n), value, dtype)
@@ -57,7 +57,7 @@ def test_infinities():
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_parts_of_a_row_without_weight(rng, dtype):
+def test_row_parts_without_weight(rng, dtype):
     """A row is reduced in parts; some contain only -inf, or differ by more than the range of exp2."""
     x = random(rng, (6, 4096), dtype)
     x[0, :3000] = -np.inf

@@ -67,7 +67,7 @@ def test_nothing_spills_and_no_product_is_serialised(size, tokens, causal, regis
 
 
 @pytest.mark.parametrize(("size", "keys"), [(64, 96), (128, 128)])
-def test_softmax_runs_under_the_second_product(size, keys, tmp_path: Path):
+def test_softmax_overlaps_the_second_product(size, keys, tmp_path: Path):
     """In each loop the scores and the second product are started, but only the scores are waited for; their
     exponentials come before the wait for the product."""
     _, sass = compiled(size, 4096, True, np.float16, tmp_path)
@@ -159,7 +159,7 @@ FORMS = {
 
 @pytest.mark.parametrize("size", [64, 128])
 @pytest.mark.parametrize(("slopes", "operations"), [(None, 2), (SLOPES, 3)], ids=["plain", "slopes"])
-def test_causal_slopes_take_one_operation_more_a_score(size, slopes, operations, tmp_path: Path):
+def test_causal_slopes_take_one_more_operation_per_score(size, slopes, operations, tmp_path: Path):
     """In addition to the exponent's multiply-add and the row's sum; one number per step is converted, not a tile."""
     _, sass = assembled(lambda: attention(*qkv(size), alibi_slopes=slopes, causal=True), tmp_path)
     begin = re.search(r"WARPGROUP\.DEPBAR\.LE\s+gsb0, 0x1", sass).end()
@@ -169,7 +169,7 @@ def test_causal_slopes_take_one_operation_more_a_score(size, slopes, operations,
     assert 0 <= len(re.findall(r"\b(?:FFMA|FMUL|FADD)\b", step)) - operations * scores <= 16
 
 
-def test_a_causal_window_takes_one_choice_a_score(tmp_path: Path):
+def test_a_causal_window_takes_one_select_per_score(tmp_path: Path):
     """Both ends of the window take a single comparison: masked steps cost the same as causal ones."""
     choices = []
     for options in ({"causal": True}, {"window": (1024, 0)}):
@@ -179,7 +179,7 @@ def test_a_causal_window_takes_one_choice_a_score(tmp_path: Path):
     assert 64 <= causal <= window <= causal + 8 and comparisons <= causal + 16
 
 
-def test_a_bias_that_is_read_by_elements_has_no_schedule(tmp_path: Path):
+def test_an_elementwise_bias_has_no_schedule(tmp_path: Path):
     """Each thread would hold an address for each of its scores."""
     said, sass = assembled(lambda: attention(*qkv(tokens=1001), bias=blank(1, 1, 1001, 1001)), tmp_path, None)
     assert "USETMAXREG" not in sass and "0 bytes spill stores, 0 bytes spill loads" in said

@@ -119,7 +119,7 @@ def test_spills_stay_within_the_allowance(size, bias):
 
 
 @pytest.mark.parametrize("size", [64, 128])
-def test_work_runs_under_products(size, tmp_path: Path):
+def test_work_overlaps_products(size, tmp_path: Path):
     """A step starts two products and waits for the first. The exponentials come before the wait for the second, after
     which dv's product starts; at the end nothing is in flight."""
     _, sass = compiled(launches(size)["keys_kernel"], "sm_90a", tmp_path)

@@ -59,19 +59,19 @@ def test_the_product_assembles():
     assert compiler.compile_text(product(), "ptx", {"target": "sm_90a"}).output
 
 
-def test_registers_that_do_not_move():
+def test_missing_register_reallocation():
     """A role is left with fewer registers than its sums need."""
     ptx = product().replace("setmaxnreg.inc.sync.aligned.u32 232;", "setmaxnreg.dec.sync.aligned.u32 104;")
     assert "Potential Performance Loss: 'setmaxnreg' ignored to maintain minimum" in str(refused(ptx))
 
 
-def test_registers_that_nobody_knows():
+def test_an_unknown_register_count():
     """Nothing declares the number of registers at entry."""
     ptx = re.sub(r"^\.(maxnreg|reqntid) .*\n", "", product(), flags=re.MULTILINE)
     assert "(C7508) Potential Performance Loss: 'setmaxnreg' ignored; unable to determine" in str(refused(ptx))
 
 
-def test_products_one_after_the_other():
+def test_serialised_products():
     """The sum of a product in flight is read."""
     ptx = product()
     under_way = re.search(r"wgmma\.mma_async\S*\s*\{\s*(%[\w$]+)", ptx)

@@ -209,7 +209,7 @@ def test_loops_over_a_share_are_equally_lean(tile: GemmPlan):
     GemmPlan(128, 96, 64, splits=3),
     GemmPlan(128, 96, 64, splits=3, reduce="last"), GemmPlan(128, 192, 64, stages=3, workers=132),
 ], ids=str)  # fmt: skip
-def test_results_of_any_tile_leave_by_the_copy_engine(plan: GemmPlan):
+def test_results_of_any_tile_are_stored_by_the_copy_engine(plan: GemmPlan):
     """If sides are not powers of two, a check is needed that a box begins inside the result."""
     a, b = blank((4096, 4096), "float16"), blank((28672, 4096), "float16")
     launch, *_ = launches_of(lambda: matmul(a, b.T, plan=plan), of_target("sm_90a"))

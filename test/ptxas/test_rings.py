@@ -39,7 +39,7 @@ def loops(sass: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["product", "product-cluster"])
-def test_registers_move_and_none_is_spilt(name: str, tmp_path: pathlib.Path):
+def test_registers_are_reallocated_and_nothing_spills(name: str, tmp_path: pathlib.Path):
     said, sass = assembled(name, tmp_path)
     assert f"Used {REGISTERS} registers" in said
     assert "0 bytes spill stores, 0 bytes spill loads" in said

@@ -26,7 +26,7 @@ def run(folder, program):
     return fake_cuda.run(folder, program, "import kiln.as_triton\n" + KERNEL, KILN_PTXAS="none")
 
 
-def test_the_driver_speaks_of_the_gpu(tmp_path):
+def test_the_driver_describes_the_gpu(tmp_path):
     run(tmp_path, """
         active = triton.runtime.driver.active
         target = active.get_current_target()

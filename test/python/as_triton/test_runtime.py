@@ -200,7 +200,7 @@ def test_launch_hooks(triton, tl):
     assert seen == [("enter", "kernel", 7, 2, 0), ("exit", 7)] and x[0] == 8
 
 
-def test_compiles_are_told_to_hooks(runtime, double):
+def test_hooks_are_called_for_compiles(runtime, double):
     seen = []
 
     def before(*, key, repr, fn, compile, is_manual_warmup, already_compiled):
@@ -222,7 +222,7 @@ def test_compiles_are_told_to_hooks(runtime, double):
     assert [(what, count) for what, _, count in seen] == [("before", 0), ("after", 1)] and seen[0][1] == seen[1][1]
 
 
-def test_hooks_of_compiles_are_told_the_libraries(runtime, double):
+def test_compile_hooks_get_the_libraries(runtime, double):
     told = []
     runtime.jit_post_compile_hook = lambda **facts: told.append(facts["compile"]["extern_libs"])
     for libraries in (None, {"libdevice": "/nowhere/libdevice.10.bc"}):
@@ -382,7 +382,7 @@ def test_compiles_by_an_executor(triton, tl):
     assert failed.result(ignore_errors=True) is None
 
 
-def test_loads_are_told_to_hooks(runtime, double):
+def test_hooks_are_called_for_loads(runtime, double):
     seen = []
     runtime.kernel_load_start_hook.add(start := lambda *told: seen.append(("start", *told)))
     runtime.kernel_load_end_hook.add(end := lambda *told: seen.append(("end", *told)))

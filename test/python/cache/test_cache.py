@@ -127,7 +127,7 @@ def test_a_rejected_cache_folder_costs_one_warning(place, trouble):
     assert not list((place.folder / "elsewhere").iterdir())
 
 
-def test_a_cache_that_is_only_read(place):
+def test_a_read_only_cache(place):
     place.run(PROGRAM)
     shipped = place.folder / "package"
     place.root.rename(shipped)
@@ -288,7 +288,7 @@ def test_the_command_leaves_folders_of_others_as_they_are(place, capfd):
     assert place.root.stat().st_mode & 0o777 == 0o755 and not (place.root / "quarantine").exists()
 
 
-def test_the_command_names_what_it_cannot_take(place, capfd):
+def test_the_command_reports_invalid_arguments(place, capfd):
     place.run(PROGRAM)
     assert kiln(place, capfd, "gc", "--size", "12Q") == (1, "expected a size such as 512M or 2G, got '12Q'\n")
     code, text = kiln(place, capfd, "ls", "othr")

@@ -160,7 +160,7 @@ def test_the_thread_ends_when_there_is_nothing_left(store):
     assert kinds(cache.store()) == [cache.ARTIFACT] * 2 + [cache.INDEX] * 2
 
 
-def test_where_no_thread_can_be_started(store, monkeypatch):
+def test_if_no_thread_can_be_started(store, monkeypatch):
     def refuse(self):
         raise RuntimeError("can't start new thread at interpreter shutdown")
 

@@ -66,7 +66,7 @@ EVERYTHING = (
 )
 
 
-def test_what_a_launch_takes(tmp_path):
+def test_arguments_of_a_launch_function(tmp_path):
     """Constants that differ between variants are arguments, others are not; tuples are passed as their items."""
     export(tmp_path, "everything", [EVERYTHING.format("None", "None", 1.0, "add", 16),
                                     EVERYTHING.format("i64", "*fp32", 2.5, "negate", 16)])  # fmt: skip
@@ -95,7 +95,7 @@ def test_the_same_export_gives_the_same_bytes(tmp_path, monkeypatch):
     assert a == b and len(a) == 8
 
 
-def test_code_of_a_gpu_is_what_a_launch_runs(tmp_path):
+def test_exported_gpu_code_is_what_a_launch_runs(tmp_path):
     """The exported code is the bytes of `kiln compile`, which are those of a launch."""
     export(tmp_path, "scale", [SCALE.format(":16") + ", num_warps=8"], "--disjoint", "all", targets=("sm_90a",))
     assert main(["compile", f"{KERNELS}::scale", "--signature", SCALE.format(":16"), "--num-warps", "8", "--disjoint",
@@ -127,7 +127,7 @@ def test_a_kernel_of_a_module(tmp_path):
     assert "PLAN=GemmPlan(32, 32, 32, schedule='cpu', described=False)" in " ".join(text.replace("///", "").split())
 
 
-def test_what_the_library_launches(tmp_path):
+def test_library_launches_can_be_exported(tmp_path):
     """The library's own plan is exported, for a GPU and for the CPU."""
     import numpy as np
     from kiln.kernels.gemm import matmul
@@ -173,7 +173,7 @@ def test_refusals(tmp_path, capsys, signatures, words, message):
     assert message in capsys.readouterr().err
 
 
-def test_signatures_that_objects_alone_tell_apart():
+def test_signatures_distinguished_only_by_objects():
     kernel = load_kernel(KERNELS, "everything")
     one = EVERYTHING.format("None", "None", 1.0, "add", 16)
     with pytest.raises(errors.UserError, match="which differ in TYPE"):

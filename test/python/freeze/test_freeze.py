@@ -240,7 +240,7 @@ assert len(compiles) == 1
 """, KILN_CACHE="0")  # fmt: skip
 
 
-def test_a_bundle_grows_and_is_not_made_twice(tmp_path):
+def test_a_bundle_grows_incrementally(tmp_path):
     scale = kernel()
     one = [Domain(scale, "x=*fp32:16, y=*fp32:16, n=2, factor=fp32, BLOCK=64")]
     two = [Domain(scale, "x=*fp32:16, y=*fp32:16, n=2|16, factor=fp32, BLOCK=64")]

@@ -193,7 +193,7 @@ def whole(x, y):
      (summed, "operations of single elements .*got tile.reduce"),
      (wrapped, "a divisor that does not depend on what is differentiated"), (whole, "a function that returns floats")],
 )  # fmt: skip
-def test_what_has_no_derivative_is_named(function, message):
+def test_ops_without_a_derivative_are_named(function, message):
     arrays = (np.ones(64) for _ in range(4))
     with pytest.raises(CompilationError, match=message):
         kernel[(1,)](*arrays, FUNCTION=function)

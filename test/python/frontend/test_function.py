@@ -263,7 +263,7 @@ def test_edited_file_is_noticed(tmp_path):
     assert "constant 7" in ir(kernel, x="*i32")
 
 
-def test_a_file_that_is_gone_is_still_known(tmp_path):
+def test_a_deleted_file_is_still_known(tmp_path):
     path = tmp_path / "gone.py"
     path.write_text("# -*- coding: latin-1 -*-\ndef kernel(x):\n    kl.store(x, 7)  # \xe9\n", encoding="latin-1")
     names: dict = {"kl": kl}
@@ -410,7 +410,7 @@ def test_import_is_light():
     assert shown.strip() == "[]"
 
 
-def test_text_with_more_before_the_function_is_refused():
+def test_text_before_the_function_is_rejected():
     text, names = "import math\n\ndef kernel(x):\n    kl.store(x, 1)\n", {"kl": kl}
     exec(text, names)
     with pytest.raises(CompilationError, match="expected a plain function, got something else") as raised:

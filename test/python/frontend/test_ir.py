@@ -120,7 +120,7 @@ def test_hints():
     )
 
 
-def test_hints_that_ask_for_nothing_leave_nothing():
+def test_hints_without_effect_emit_nothing():
     text = body(
         "for i in kl.range(0, n, num_stages=None, loop_unroll_factor=0, flatten=False):\n    kl.store(x + i, i)",
         x="*i32", n="i32",
@@ -128,7 +128,7 @@ def test_hints_that_ask_for_nothing_leave_nothing():
     assert all(f"tile.{hint}" not in text for hint in ("num_stages", "unroll", "flatten"))
 
 
-def test_no_stages_is_a_hint():
+def test_num_stages_0_is_a_hint():
     """It overrides the launch's num_stages."""
     text = body("for i in kl.range(0, n, num_stages=0):\n    kl.store(x + i, i)", x="*i32", n="i32")
     check(text, "tile.num_stages = 0 : i32")

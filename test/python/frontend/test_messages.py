@@ -286,7 +286,7 @@ def test_specialisation_must_fit():
         emit(kernel, parameters(x="*i32"))
 
 
-def test_faults_of_ours_are_internal(tmp_path, monkeypatch):
+def test_our_faults_are_internal_errors(tmp_path, monkeypatch):
     def broken(*_: object) -> None:
         raise ZeroDivisionError("oops")
 

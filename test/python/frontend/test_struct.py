@@ -132,7 +132,7 @@ def test_a_struct_is_a_named_tuple():
         rows.load(0, 4)
 
 
-def test_they_are_pickled_and_hashed_by_their_fields():
+def test_structs_are_pickled_and_hashed_by_their_fields():
     pair = Pair(Rows(1, 2, 3), Rows(4, 5, 6), "product")
     again = pickle.loads(pickle.dumps(pair))
     assert again == pair and type(again) is Pair and type(again.left) is Rows and hash(again) == hash(pair)
@@ -305,7 +305,7 @@ def test_carried_through_loops_and_branches():
         assert out.tolist() == [10 + n, 4 * stride]
 
 
-def test_given_back_by_functions():
+def test_structs_returned_by_functions():
     @kiln.jit
     def halves(rows):
         return rows._replace(columns=2), Rows(rows.data + 2, rows.stride, 2)
@@ -406,13 +406,13 @@ def declare(body: str, head: str = "class Box:"):
         ("return None", "def Box():", "struct: expected a class, got <function"),
     ],
 )
-def test_mistaken_declarations(body, head, message):
+def test_wrong_declarations(body, head, message):
     with pytest.raises(errors.UsageError, match=message):
         declare(body, head)
 
 
 # ---- everywhere else -----------------------------------------------------------------------------
-def test_signatures_name_them():
+def test_signatures_can_name_structs():
     pair = "Pair(Rows(data=*fp32:16, stride=i32, columns=1), (*fp32, i32:16, i32, True))"
     written = f"pair={pair}, out=(*fp32:16, 4, 4), BLOCK=16"
     found = parse_signature(written, combine)

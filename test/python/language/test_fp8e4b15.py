@@ -125,7 +125,7 @@ def calculate(x, y, HOW: kl.constexpr):
 
 
 @pytest.mark.parametrize("how", ["add", "scale", "negate", "abs", "compare", "topk", "max", "sort", "dot"])
-def test_nothing_calculates_with_it(how):
+def test_arithmetic_on_it_is_rejected(how):
     with pytest.raises(errors.CompilationError, match=r"fp8e4b15 is a format to keep numbers in"):
         calculate[(1,)](np.zeros(16, np.uint8), np.zeros(16, np.float32), HOW=how)
 

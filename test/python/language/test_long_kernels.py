@@ -34,7 +34,7 @@ def seconds(lines: list[str], dtype: str) -> float:
     ],
     ids=["shifts", "squares", "choices"],
 )
-def test_a_value_used_twice_by_what_is_used_twice(lines):
+def test_values_whose_uses_double_repeatedly(lines):
     """Tens of millions of paths lead from the last value back to the first."""
     assert seconds(lines, "int32") < 1
 
@@ -58,12 +58,12 @@ def test_the_same_for_a_gpu(lines, bound):
     assert time.process_time() - start < bound
 
 
-def test_three_thousand_steps_written_out():
+def test_three_thousand_unrolled_steps():
     """At most 2 s: 0.6 s were measured for the CPU, and 0.4 s for a GPU."""
     assert seconds(["for i in kl.static_range(3000):", "    v = v * 1.5 + i"], "float32") < 2
 
 
-def test_what_many_nests_need_is_computed_once():
+def test_values_shared_by_many_nests_are_computed_once():
     """Each sum depends on everything before it: 250,000 operations, if each nest recomputed them."""
     lines = [line for i in range(500) for line in (f"v = v * 3 + {i}", "v += kl.sum(v)")]
     x, out = np.arange(64, dtype=np.int32), np.zeros(64, np.int32)

@@ -28,7 +28,7 @@ TILE = "i = kl.arange(0, 8)\nm = i < n\n"
         ("kl.atomic_xchg(q + i, i, mask=m)", "<[8], int32>"),
     ],
 )
-def test_the_type_of_what_is_read(expression, result):
+def test_the_result_type_of_loads(expression, result):
     assert type_of(expression, before="i = kl.arange(0, 8); m = i < n", **POINTERS) == result
 
 
@@ -49,7 +49,7 @@ def test_options_become_attributes():
         assert attr in text
 
 
-def test_bools_lie_in_memory_as_bytes():
+def test_bools_are_bytes_in_memory():
     text = body(TILE + "kl.store(b + i, kl.load(b + i) & m)", **POINTERS)
     assert (
         text.count("tile.ptr_cast") == 2
@@ -59,7 +59,7 @@ def test_bools_lie_in_memory_as_bytes():
     )
 
 
-def test_a_stored_value_is_converted_and_stretched():
+def test_stored_values_are_converted_and_broadcast():
     text = body(TILE + "kl.store(h + i, 1.5)\nkl.store(p + i[:, None] + i, m)", **POINTERS)
     assert "tensor<8xf16>" in text and "arith.uitofp" in text and "tensor<8x8xf32>" in text
 

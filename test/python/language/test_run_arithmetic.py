@@ -183,7 +183,7 @@ def test_floats_out_of_range_become_the_nearest_integer(source, target):
 
 @pytest.mark.parametrize("target", [*SIGNED, *UNSIGNED])
 @pytest.mark.parametrize("value", [1e20, -1e20, 300.5, -300.5, 1e300, "inf", "-inf", "nan"])
-def test_a_conversion_folds_as_it_runs(value, target):
+def test_folded_conversions_equal_run_time_ones(value, target):
     expected = to_integer(float(value), target)
     text = f'float("{value}")'
     assert evaluate(f"kl.cast({text}, kl.{target})", ((), target)) == expected
@@ -196,7 +196,7 @@ def test_a_conversion_folds_as_it_runs(value, target):
         assert (evaluate(f"kl.full([16], {text}, kl.{target})", ((16,), target)) == expected).all()
 
 
-def test_sigmoid_keeps_what_is_below_normal():
+def test_sigmoid_keeps_subnormals():
     x = np.array(
         [-80, -87.5, -88.5, -90, -95, -100, -103, -110, -1000, 0, 1, 90, 1000, np.inf, -np.inf, np.nan], np.float32
     )

@@ -164,7 +164,7 @@ def test_every_type_is_copied_bit_by_bit(kind):
     np.testing.assert_array_equal(out.view(np.uint8), x.view(np.uint8))
 
 
-def test_rows_may_lie_apart():
+def test_rows_may_be_padded():
     """Strides of a view: rows of 24 in a pitch of 40, and every other matrix."""
     memory = RNG.standard_normal((6, 10, 40)).astype(F32)
     out = np.full((6, 10, 40), 5, F32)

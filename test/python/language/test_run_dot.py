@@ -121,7 +121,7 @@ def test_batches_in_any_order(orders):
     check(evaluate(f"kl.dot({left}, {right})", ((2, 16, 8), F32), a=stored[0], b=stored[1]), a, b)
 
 
-def test_the_product_transposed_and_as_a_factor():
+def test_the_product_transposed_and_as_an_operand():
     a, b, c = matrix("float32", 16, 24), matrix("float32", 24, 48), matrix("float32", 16, 40)
     got = evaluate("kl.dot(kl.dot(a, b, input_precision='ieee').T, c, input_precision='ieee').T", ((40, 48), F32),
                    a=a, b=b, c=c)  # fmt: skip

@@ -124,7 +124,7 @@ def test_tuples_of_computed_values():
     assert y.tolist() == [2, 4, 6, 4, 5.5, 7, 9, 0, 9.5, 9.5, 9.5, 9.5]
 
 
-def test_what_is_no_tuple_is_named():
+def test_non_tuples_are_reported():
     from kiln.errors import CompilationError
 
     with pytest.raises(CompilationError, match="tuple"):
@@ -142,7 +142,7 @@ def ядро(вход, n):
 """
 
 
-def test_names_of_other_letters_than_ascii():
+def test_non_ascii_names():
     x = np.ones(1, np.float32)
     kernel = kernel_of(LETTERS.replace("@jit", "@kiln.jit"))
     kernel[(1,)](x, 3.0)

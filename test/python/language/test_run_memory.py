@@ -43,7 +43,7 @@ def test_strides_gathers_and_negative_offsets():
     np.testing.assert_array_equal(out, x[200 - i * 16 - j * 2])
 
 
-def test_scalars_and_values_that_stretch():
+def test_scalars_and_broadcasting():
     x, out = np.array([3, 4], F32), np.zeros((4, 8), F32)
     source = """
     def kernel(x, out):
@@ -166,7 +166,7 @@ def test_atomic_add_from_many_instances(kind):
         ("xchg", "float32", 1.0, 2.0, 2.0), ("add", "uint64", 1, 2, 3),
     ],
 )  # fmt: skip
-def test_atomics_give_back_what_was_there(name, kind, start, value, result):
+def test_atomics_return_the_old_value(name, kind, start, value, result):
     ty = numpy_type(kind)
     out, old, v = np.full(4, start, ty), np.zeros(4, ty), np.full(4, value, ty)
     source = f"""

@@ -134,7 +134,7 @@ def test_one_product_feeds_another(m, n, d, warps, kind):
     np.testing.assert_allclose(out, exact, atol=2.0**-6 if kind == "bfloat16" else 2.0**-9)
 
 
-def test_a_tile_is_both_factors():
+def test_a_tile_is_both_operands():
     """x times its transpose: one buffer, read both ways."""
     x = matrix("float16", 64, 64)
     got = evaluate("kl.dot(x, x.T) + kl.dot(x.T, x)", ((64, 64), F32), x=x)
@@ -143,7 +143,7 @@ def test_a_tile_is_both_factors():
 
 
 @pytest.mark.parametrize("limit, error", [(None, 2.0**-8), (64, 2.0**-10), (32, 2.0**-10), (0, 2.0**-20)])
-def test_how_far_sums_of_fp8_may_be_imprecise(limit, error):
+def test_fp8_sums_are_imprecise_up_to_the_limit(limit, error):
     """Hopper sums 8-bit floats in 14 bits for up to `limit` terms, then adds the sum in f32. None: a whole dot at a
     time."""
     a, b = matrix("float8e4nv", 64, 64), matrix("float8e4nv", 64, 64)

@@ -45,7 +45,7 @@ def test_shapes(expression, expected):
     np.testing.assert_array_equal(got, expected)
 
 
-def test_histogram_counts_what_is_in_range():
+def test_histogram_counts_only_values_in_range():
     x = RNG.integers(-2, 12, 96).astype(np.int32)
     expected = np.bincount(x[(x >= 0) & (x < 8)], minlength=8)
     np.testing.assert_array_equal(evaluate("kl.histogram(x, 8)", ((8,), np.int32), x=x), expected)

@@ -174,7 +174,7 @@ def test_barriers_of_the_grid(programs):
 
 
 @pytest.mark.cpu
-def test_more_than_can_run_at_once_are_refused():
+def test_more_programs_than_can_run_at_once_are_rejected():
     with pytest.raises(kiln.errors.LaunchError, match="expected a grid whose program instances can all run at once"):
         wait_for_the_next[(6000,)](np.zeros(6001, np.int32), np.zeros(6000, np.int32), 6000)
 

@@ -117,7 +117,7 @@ def stride(x, out, start, step, BLOCK: kl.constexpr):
 
 
 @pytest.mark.cpu
-def test_bounds_are_those_of_a_view():
+def test_bounds_are_the_views():
     base, out = np.arange(200, dtype=np.float32), np.zeros(32, np.float32)
     columns = base.reshape(10, 20)[2:6, 3:5]
     with knobs.scope(check="bounds"):
@@ -194,7 +194,7 @@ def accumulate(x, total, ATOMIC: kl.constexpr):
 
 
 @pytest.mark.cpu
-def test_races_are_found_and_atomics_are_none():
+def test_races_are_found_and_atomics_do_not_race():
     x, total = np.ones(8, np.float32), np.zeros(1, np.float32)
     with knobs.scope(check="races"):
         accumulate[8](x, total, True)
@@ -209,7 +209,7 @@ def test_races_are_found_and_atomics_are_none():
 
 
 @pytest.mark.cpu
-def test_checked_code_is_apart_from_plain_code():
+def test_checked_code_is_separate_from_plain_code():
     x, out = np.arange(64, dtype=np.float32), np.zeros(32, np.float32)
     with knobs.scope(check="bounds"):
         checked = shift[1](x, out, 16, 32)

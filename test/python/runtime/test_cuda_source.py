@@ -36,7 +36,7 @@ def test_compiles_for_every_row():
         assert kernel.get_cubin(row)[1] == "scale"
 
 
-def test_the_builtins_are_those_beside_the_library():
+def test_nvrtc_uses_the_builtins_next_to_it():
     # Under its bare name, NVRTC would find that of another release, or none where no toolkit is installed.
     kiln.cuda.compile(SCALE, "scale", ["-DFACTOR=3"], target="sm_90a")
     mapped = [line.split()[-1] for line in open("/proc/self/maps") if "libnvrtc-builtins" in line]
@@ -61,7 +61,7 @@ def test_errors_are_the_users_and_name_the_line():
         kiln.cuda.compile(SCALE, "no_such_kernel", ["-DFACTOR=1"], target="sm_90a")
 
 
-def test_a_library_that_is_none_is_refused():
+def test_an_invalid_library_is_rejected():
     with knobs.scope(nvrtc="/nowhere/libnvrtc.so"), pytest.raises(errors.UserError, match="NVRTC is not installed"):
         nvrtc.nvrtc_version()
 

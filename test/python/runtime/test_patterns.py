@@ -64,7 +64,7 @@ GRIDS = [(1,), 1, (1, 1), lambda meta: (int(meta["BLOCK"] // int(meta["BLOCK"]))
 
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("KILN_TEST_PATTERNS", "1"))))
-def test_what_runs_is_what_a_full_reading_finds(seed):
+def test_fast_launches_run_what_a_full_reading_finds(seed):
     """At most one thing changes from one call to the next."""
     choose = random.Random(seed)
     kernel = make_kernel()

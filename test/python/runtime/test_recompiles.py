@@ -69,7 +69,7 @@ def test_a_switch_and_a_global(told, monkeypatch):
     assert told() == ["scale is compiled again: a global or a function that it reaches is another"]
 
 
-def test_beside_the_code_that_has_most_in_common(told):
+def test_the_reason_compares_with_the_most_similar_code(told):
     told(n=63, BLOCK=32)
     assert told(BLOCK=32) == ["scale is compiled again: n is i32:16, before i32"]
 

@@ -58,7 +58,7 @@ def test_unload():
     make().unload()
 
 
-def test_kernels_go_while_others_launch():
+def test_kernels_are_evicted_while_others_launch():
     fill, wrong = make(), []
 
     def work(first):

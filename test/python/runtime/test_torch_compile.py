@@ -469,7 +469,7 @@ DIFFERENTIATED = {
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", DIFFERENTIATED)
-def test_what_has_a_backward_is_differentiated(name, backend):
+def test_functions_with_a_backward_are_differentiated(name, backend):
     function, *shapes = DIFFERENTIATED[name]
     MASKS[DEVICE] = create_block_mask(near, None, None, 8, 8, device=DEVICE)
     given = [random(*shape) for shape in shapes]

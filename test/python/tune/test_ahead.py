@@ -96,7 +96,7 @@ def test_no_file_is_an_empty_table(tmp_path):
     assert len(table.read(str(tmp_path / "none.json"))) == 0
 
 
-def test_keys_are_as_far_apart_as_their_numbers():
+def test_the_distance_of_keys_follows_their_numbers():
     assert table.distance({"n": 4}, {"n": 4}) == 0
     assert table.distance({"n": 4}, {"n": 8}) == table.distance({"n": 1024}, {"n": 512})
     assert table.distance({"n": 4, "m": 4}, {"n": 8, "m": 4}) < table.distance({"n": 4, "m": 4}, {"n": 8, "m": 8})

@@ -28,7 +28,7 @@ class Time:
         return action
 
 
-def test_what_happens_before_and_after_is_not_timed():
+def test_work_before_and_after_is_not_timed():
     time, log = Time(), []
     sample = clock.WallClock(
         time.passes(2.0, log, "run"), time.passes(50.0, log, "before"), time.passes(70.0, log, "after"), clock=time
@@ -82,7 +82,7 @@ class Device:
         return Event()
 
 
-def test_marks_surround_the_launch_alone():
+def test_marks_surround_only_the_launch():
     device = Device()
     sample = clock.EventClock(device.launch(2.0), device.launch(5.0), device.launch(7.0), device=device)
     assert sample() == 2.0 and device.waited == 3

@@ -155,7 +155,7 @@ def test_arrays_of_other_libraries_are_rejected():
     assert "argument 'x'" in str(caught.value)
 
 
-def test_a_measuring_function_is_of_this_process():
+def test_measuring_functions_run_in_this_process():
     with pytest.raises(errors.UsageError, match="expected no do_bench with isolate=True"):
         tune(WELL, do_bench=lambda launch, quantiles: 1.0)
 

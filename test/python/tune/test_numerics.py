@@ -268,7 +268,7 @@ def test_sums_in_memory_have_no_order():
     assert signature_of(run_row_sum()[1]).has_order
 
 
-def test_integers_have_none_either_and_need_none():
+def test_integer_sums_need_no_order():
     @kiln.jit
     def kernel(a, out, BLOCK: kl.constexpr):
         total = kl.zeros((BLOCK,), kl.int32)

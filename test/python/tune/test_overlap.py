@@ -114,7 +114,7 @@ def test_a_slower_machine_does_not_change_the_order(told, late, races):
     assert times(tuned) == pytest.approx({16: 1.5, 32: 1.65, 64: 3.0}, rel=0.02)
 
 
-def test_what_spills_runs_only_if_all_do(told, late, races, monkeypatch):
+def test_spilling_configurations_run_only_if_all_spill(told, late, races, monkeypatch):
     told.times = {16: 3.0, 32: 2.0, 64: 1.0}
     sizes = {}
     monkeypatch.setattr(compiling, "words_spilled", lambda code: sizes.get(code.parameters[-1].value, 0))
@@ -146,7 +146,7 @@ def test_mistakes_are_raised(told):
     assert told.sampled == []
 
 
-def test_what_does_not_fit_costs_itself(told):
+def test_a_misfit_costs_only_itself(told):
     @kiln.jit
     def kernel(x, n, BLOCK: kl.constexpr):
         kl.static_assert(BLOCK < 64)

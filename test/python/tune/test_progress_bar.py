@@ -20,7 +20,7 @@ def show(stream, clock=lambda: 0.0, width=200):
     return stream.getvalue()
 
 
-def test_a_terminal_sees_how_it_stands():
+def test_a_terminal_shows_the_progress():
     seconds = iter(range(100))
     lines = show(Terminal(), lambda: float(next(seconds))).split("\r")
     assert lines[1] == "matmul [#####...............] 1 s, compiling 1/4"
@@ -28,7 +28,7 @@ def test_a_terminal_sees_how_it_stands():
     assert lines[3].rstrip() == "matmul [#############.......] 3 s, round 3, 2 of 4 left, best 0.1235 ms: BLOCK: 16"
 
 
-def test_the_line_is_gone_at_the_end():
+def test_the_line_is_erased_at_the_end():
     seconds = iter(range(100))
     screen = [""]
     for text in show(Terminal(), lambda: float(next(seconds))).split("\r"):
@@ -51,5 +51,5 @@ def test_a_line_is_not_written_more_often_than_it_is_read():
     assert quick.getvalue().count("round") == 1
 
 
-def test_elsewhere_nothing_is_shown():
+def test_nothing_is_shown_without_a_terminal():
     assert show(io.StringIO()) == ""

@@ -66,7 +66,7 @@ def test_equally_good_contestants_end_the_race():
     assert sum(not standing.out for standing in outcome.standings.values()) > 1
 
 
-def test_what_slows_all_alike_decides_nothing():
+def test_uniform_slowdowns_do_not_affect_the_result():
     """Each round takes three times as long as the one before: without ratios within a round, only the spread would be
     visible."""
     now = {"round": 0}
@@ -177,7 +177,7 @@ def test_time_ends_a_race_but_not_its_first_rounds():
     assert outcome.rounds == Rules().least
 
 
-def test_a_race_is_the_same_again():
+def test_races_are_reproducible():
     first, again = (run(field(7, 12), clocks.Spiky(7)) for _ in range(2))
     assert first.winner == again.winner and first.count == again.count and first.rounds == again.rounds
     assert [s.samples for s in first.standings.values()] == [s.samples for s in again.standings.values()]

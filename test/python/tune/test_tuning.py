@@ -215,7 +215,7 @@ class FakeCode:
         self.metadata = {kind: {}}
 
 
-def test_what_spills_is_dropped_unless_all_do():
+def test_spilling_configurations_are_dropped_unless_all_spill():
     a, b, c = blocks(16, 32, 64)
     assert compiling.spilled({a: FakeCode(0), b: FakeCode(8), c: FakeCode(4)}) == {b: 8, c: 4}
     assert compiling.spilled({a: FakeCode(2), b: FakeCode(8)}) == {}
@@ -288,7 +288,7 @@ def test_a_new_configuration_costs_the_time_of_one(told):
     assert told.sampled == [] and fewer.best_config.kwargs == {"BLOCK": 32}
 
 
-def test_what_does_not_fit_is_not_tried_again(told, caplog):
+def test_misfits_are_not_tried_again(told, caplog):
     compiled = []
 
     def tuned():
@@ -314,7 +314,7 @@ def test_what_does_not_fit_is_not_tried_again(told, caplog):
     assert again.configs_timings[again.configs[1]] == [float("inf")] * 3
 
 
-def test_where_nothing_fits_all_are_tried_again(told):
+def test_if_nothing_fits_all_are_tried_again(told):
     """The error repeats what the compiler says."""
 
     def tuned():
@@ -333,7 +333,7 @@ def test_where_nothing_fits_all_are_tried_again(told):
     assert said[0] == said[1] and "static assertion failed: too wide" in said[0] and "^" in said[0]
 
 
-def test_nothing_is_kept_where_that_is_not_wanted(told):
+def test_nothing_is_kept_if_disabled(told):
     told.times = {16: 2.0, 32: 1.0}
     tune(blocks(16, 32), cache_results=False)[1](out(), 5)
     tune(blocks(16, 32), do_bench=lambda launch, quantiles: [1.0])[1](out(), 5)
