@@ -112,6 +112,7 @@ def test_plans_fill_the_machine():
     assert even_splits(512, 264) == 1 and even_splits(330, 264) == 3
 
 
+@pytest.mark.host  # strides over memory that does not exist
 def test_pages_beyond_32_bits_are_refused():
     k = np.lib.stride_tricks.as_strided(np.zeros(8, np.float32), (1, 4, 1, 8), (0, 4 << 30, 0, 4))
     q, table, length = np.zeros((1, 1, 8), np.float32), np.zeros((1, 1), np.int32), np.ones(1, np.int32)
