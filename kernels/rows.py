@@ -35,6 +35,9 @@ LARGEST_BLOCK_ELEMENTS = 32768
 # than every GPU with clusters supports.
 PACKED_ELEMENTS = 64
 PACKED_THREADS = 128
+# The compiler takes a few more than 64 registers where none would be needed: a limit for rows of at most 48 elements a
+# thread (softmax of 777×24576 20.8 µs, not 21.5; with 56 elements, values would spill).
+PACKED_REGISTERS = 64
 PORTABLE_CLUSTER = 8
 # A few long rows are bound by latency. They are spread over the largest portable cluster as long as this gives at most
 # this many blocks per multiprocessor (µs: softmax of 1×18944 3.24 instead of 3.93, of 44×18944 4.25 instead of 4.76, of
@@ -138,7 +141,8 @@ def _long(
     # than large ones (residual and RMSNorm of 130×18944 6.8 µs, not 9.0).
     whole = LARGEST_BLOCK_ELEMENTS if vectors < 2 else BLOCK_ELEMENTS * 3 // 2
     if thread_bytes >= THREAD_BYTES and rows <= machine.processors and n <= whole:
-        return 1024, 1
+        # A thread that holds 32 elements has company on its multiprocessor (softmax of 130×32768 7.41, not 7.54).
+        return (1024, 1) if vectors or n <= 1024 * 24 else (512, 2)
     blocks = kiln.next_power_of_2(-(-n // (SEVERAL_THREADS * PACKED_ELEMENTS)))
     return (SEVERAL_THREADS, blocks) if blocks <= PORTABLE_CLUSTER else None
 
@@ -268,15 +272,22 @@ def _gpu_plan(
         elif rows > 4 * machine.processors:
             most = min(machine.largest_cluster, PORTABLE_CLUSTER)
             threads, cluster = _ragged(n, threads, cluster, most, streams, vectors)
-            least = 2 if vectors > 1 and n > 8192 else least
+            if vectors > 1 and n > 8192:
+                least = 2
+            elif vectors == 0 and streams == 1 and threads == SEVERAL_THREADS and cluster == 1:
+                # Narrow accesses that leave nothing idle, rather than masks (softmax of 777×6656 6.95 µs, not 7.29).
+                most = MOST_IDLE * n
+                least = 2 if _block(n, threads, 1, vector, least) > most and n % (threads * 2) == 0 else least
             # A launch that begins early takes the place of blocks still waiting: of rows with four blocks, or of large
             # blocks with idle threads (4 % of LayerNorm's time at 14,000 columns, 3 % at 11,008).
             early = vectors < 2 or (cluster < 4 and (n <= 8192 or threads <= SEVERAL_THREADS))
     block = _block(n, threads, cluster, vector, least)
     if threads >= BLOCK_THREADS or cluster > 1:
-        return RowPlan(block, 1, max(1, threads // 32), cluster, streaming=streaming, early=early)
+        registers = PACKED_REGISTERS if packed and vectors == 0 and part <= PACKED_THREADS * FEW_ROWS_ELEMENTS else None
+        return RowPlan(block, 1, max(1, threads // 32), cluster, registers=registers, streaming=streaming, early=early)
     several = BLOCK_THREADS // threads
-    while several > 1 and -(-rows // several) < 2 * machine.processors:
+    # Rows of two arrays take longer, and more blocks hide that (residual + RMSNorm of 777×512 2.65 µs, not 2.73).
+    while several > 1 and -(-rows // several) < 2 * streams * machine.processors:
         several //= 2
     return RowPlan(block, max(1, several), max(1, several * threads // 32), 1, streaming=streaming)
 

@@ -172,7 +172,8 @@ def test_a_long_row_for_each_multiprocessor():
     """Many operations per element: all threads; few: two small blocks. Many rows, one per program: one block."""
     for rows_, n, streams, vectors, asked, warps, cluster in (
         (130, 18944, 1, 0, 64, 32, 1),
-        (130, 32768, 1, 0, 64, 32, 1),
+        (130, 24576, 1, 0, 64, 32, 1),
+        (130, 32768, 1, 0, 64, 16, 2),
         (130, 24576, 1, 2, 64, 32, 1),
         (130, 32768, 1, 2, 64, 8, 2),
         (130, 18944, 1, 1, 32, 8, 2),
