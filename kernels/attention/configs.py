@@ -65,12 +65,13 @@ def prefill_plan(
     heads: int = 64,
     share: int = 1,
     left: int | None = None,
+    widest: int = 128,
 ) -> AttentionPlan:
     """For heads of ``size`` elements (padded) of ``itemsize`` bytes, and their values; ``fetched``: the copy engine
     reads all arrays; ``side``: the side of a mask's blocks, which tiles divide; ``beside``: bytes of bias per score;
     ``group``: heads that may be rows of one tile; ``terms``: a "tilt" of scores keeps a number for each key of a step
     in registers, others ("some") need a few; ``heads``: over all batches, ``share`` of which have the same keys;
-    ``left``: how far back queries see.
+    ``left``: how far back queries see; ``widest``: the most keys of a step for three groups (0: two groups at most).
 
     Sums, scores and what is loaded for the next step stay in registers: wide heads leave room for fewer keys.
     """
@@ -93,7 +94,7 @@ def prefill_plan(
             # Softmax takes as long as products of 64 elements: three groups hide it better than two, unless blocks of
             # 192 queries leave too much unused. Blocks of 96 keys match their ends; a tilt takes registers.
             sides = (80,) if terms == "tilt" else (128, 96)
-            plans += [dataclasses.replace(plan, m=192, n=n, consumers=3) for n in sides]
+            plans += [dataclasses.replace(plan, m=192, n=n, consumers=3) for n in sides if n <= widest]
         orders = [order(lengths, (p.m, p.n), heads, share, sum(sizes) * itemsize, machine) for p in plans]
         pace = [one.steps * (_THREE_GROUPS if p.consumers == 3 else 1.0) for one, p in zip(orders, plans, strict=True)]
         best = pace.index(min(pace))

@@ -218,6 +218,10 @@ def beside_scores(terms: Terms | None) -> tuple[int, bool]:
     return bias.data.itemsize, vectors
 
 
+# Tiles that took more than a processor has, with what their code depends on.
+_TOO_MUCH: set[Any] = set()
+
+
 def launch(
     operands: tuple[Operand, ...],
     lse: Any,
@@ -242,22 +246,33 @@ def launch(
         # Heads that share keys and see the same of them can be rows of one tile.
         group = q.heads // k.heads if q.starts is None and visible.blocks is None else 1
 
-        def planned(ahead: bool) -> AttentionPlan:
+        def planned(ahead: bool, widest: int = 128) -> AttentionPlan:
             shape = *tokens, sizes, q.data.itemsize
             tilt = causal and terms is not None and terms.slopes is not None
             kind = "" if terms is None else "tilt" if tilt else "some"
             heads = q.batches * q.heads, q.heads // k.heads
             return prefill_plan(
-                *shape, ahead, causal or side > 0, machine, side, beside, group, kind, *heads, visible.left
+                *shape, ahead, causal or side > 0, machine, side, beside, group, kind, *heads, visible.left, widest
             )
 
-        plan = planned(fetched and fits)
-        if plan.schedule == "attention":
-            # A plan knows little of what terms and masks need: together they may exceed a processor's resources.
+        # A plan knows little of what terms and masks need: together they may exceed a processor's resources. Then steps
+        # of fewer keys may do, or fewer groups, whose threads have more registers.
+        seen = causal, visible.left is None, visible.right is None, visible.blocks is None, visible.MOD
+        bent = None if terms is None else (terms.softcap is None, terms.slopes is None, terms.MOD)
+        about = machine, sizes, q.data.itemsize, q.starts is None, sinks is None, lse is None, seen, bent, beside
+        for widest in (128, 96, 0):
+            plan = planned(fetched and fits, widest)
+            if plan.schedule != "attention":
+                break
+            tile = about, plan.m, plan.n, plan.consumers
+            if tile in _TOO_MUCH:
+                continue
             try:
                 return launch(operands, lse, scale, plan, sinks, terms, visible, side)
             except ResourceError:
-                plan = planned(False)
+                _TOO_MUCH.add(tile)
+        else:
+            plan = planned(False)
     if (q.heads // k.heads) % plan.pack or plan.m % plan.pack or (plan.pack > 1 and (visible.blocks or q.starts)):
         raise ArgumentError("plan", f"expected heads that share keys in one tile, got pack={plan.pack}")
     if side and (side % plan.m or side % plan.n):

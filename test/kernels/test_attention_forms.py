@@ -308,9 +308,46 @@ def test_plans_that_do_not_fit_have_no_roles(monkeypatch):
             return run
 
     monkeypatch.setattr(kernel, "attention_kernel", Kernel())
+    monkeypatch.setattr(kernel, "_TOO_MUCH", set())
     q = blank((1, 512, 4, 128), "float16")
     with planning_for(DEFAULT_GPU):
         attention(q, blank_like(q), blank_like(q))
         assert asked == ["attention", None]
         with pytest.raises(errors.ResourceError, match="out of bytes of shared memory"):
             attention(q, blank_like(q), blank_like(q), plan=AttentionPlan(128, 128, "attention"))
+
+
+@pytest.mark.host
+def test_tiles_that_take_too_many_registers_become_smaller_once(monkeypatch):
+    """Fewer keys per step, then fewer groups, then no roles; the next call begins with what worked."""
+    asked, most = [], [0]
+
+    class Kernel:
+        def __getitem__(self, grid):
+            def run(*args, PLAN=None, consumers=0, **options):
+                asked.append((PLAN.N, consumers))
+                if consumers and PLAN.N * consumers > most[0]:
+                    raise errors.ResourceError("bytes per thread beyond the registers of its role", 2, 1)
+
+            return run
+
+    monkeypatch.setattr(kernel, "attention_kernel", Kernel())
+    monkeypatch.setattr(kernel, "_TOO_MUCH", set())
+    q, slopes = blank((4, 4096, 16, 64), "float16"), blank((16,), "float32")
+    with planning_for(DEFAULT_GPU):
+        for most[0], first, again in (
+            (128 * 3, [(128, 3)], [(128, 3)]),
+            (96 * 3, [(128, 3), (96, 3)], [(96, 3)]),
+            (128 * 2, [(96, 3), (128, 2)], [(128, 2)]),
+        ):
+            for expected in (first, again):
+                asked.clear()
+                attention(q, blank_like(q), blank_like(q), alibi_slopes=slopes)
+                assert asked == expected
+        most[0] = 0
+        asked.clear()
+        attention(q, blank_like(q), blank_like(q), alibi_slopes=slopes)
+        assert asked[0] == (128, 2) and len(asked) == 2 and asked[1][1] == 0
+        asked.clear()
+        attention(q, blank_like(q), blank_like(q), softcap=30.0)
+        assert asked[0] == (128, 3), "what one function takes says nothing about another"
