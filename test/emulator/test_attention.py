@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from harness import assert_close, random
 from kiln.kernels import attention
-from kiln.kernels.attention import reference
+from kiln.kernels.attention import flex_attention, mods, reference
 
 ORDERS = (1, -1, 2)
 
@@ -72,3 +72,22 @@ def test_heads_share_keys(rng, in_orders, dtype):
 def test_scores_that_rise(rng, in_orders, rise):
     """Every third row rises by `rise` every 64 keys: sums are rescaled rarely, sometimes, and always."""
     check(rng, in_orders, 130, 520, size=128, rise=rise)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_distances(rng, in_orders, causal):
+    """Slopes count tokens, as built-in terms and in a function."""
+    q, k, v = random(rng, (1, 130, 2, 64), "float16"), *(random(rng, (1, 300, 2, 64), "float16") for _ in range(2))
+    slopes = np.array([0.5, 0.03125], np.float32)
+    exact = reference.attention(q, k, v, alibi_slopes=slopes, causal=causal)
+    scale = np.abs(np.asarray(v, np.float64)).max()
+    (y,) = in_orders(lambda: (attention(q, k, v, alibi_slopes=slopes, causal=causal),))
+    assert np.abs(np.asarray(y, np.float64) - exact).max() <= 4 * 2.0**-11 * scale
+    if not causal:
+        # Here the distance counts from the first key, not from the last.
+        apart = np.abs(np.arange(130)[:, None] - np.arange(300))
+        exact = reference.attention(q, k, v, score_mod=lambda score: score - slopes[None, :, None, None] * apart)
+        heads = (x.swapaxes(1, 2).copy() for x in (q, k, v))
+        query, key, value = heads
+        (y,) = in_orders(lambda: (flex_attention(query, key, value, score_mod=mods.alibi, args=(slopes,)),))
+        assert np.abs(np.asarray(y, np.float64).swapaxes(1, 2) - exact).max() <= 4 * 2.0**-11 * scale
