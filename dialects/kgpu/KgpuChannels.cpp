@@ -68,6 +68,8 @@ int64_t ChannelOp::getBarrierOffset(int64_t slot) {
   return getSlotStride() * getType().getSlots() + slot * kBarrierBytes;
 }
 
+int64_t ChannelOp::getAlignment() { return getType().getParts().empty() ? kSharedAlign : kSwizzleAlign; }
+
 int64_t ChannelOp::getBytes() {
   int64_t slots = getType().getSlots();
   return slots * getSlotStride() + (getCompletion() == Completion::Groups ? 0 : slots * kBarrierBytes);
@@ -85,9 +87,10 @@ int64_t ChannelOp::getReleases(int64_t clusterSize) {
 }
 
 LogicalResult ChannelOp::verify() {
-  if (auto offset = getOffset(); offset && (int64_t(*offset) < 0 || int64_t(*offset) % kSwizzleAlign)) // channel_c1
-    return emitOpError() << "expected an offset of at least 0 that " << kSwizzleAlign
-                         << " divides (because swizzles repeat by that), got " << int64_t(*offset);
+  if (auto offset = getOffset(); offset && (int64_t(*offset) < 0 || int64_t(*offset) % getAlignment())) // channel_c1
+    return emitOpError() << "expected an offset of at least 0 that " << getAlignment() << " divides (because "
+                         << (getType().getParts().empty() ? "its mbarriers need that" : "swizzles repeat by that")
+                         << "), got " << int64_t(*offset);
   if (int32_t(getFillers()) < 1 || int32_t(getReaders()) < 1) // channel_c2
     return emitOpError()
            << "expected at least one filler and one reader (because a slot goes from one to the other), got "

@@ -37,7 +37,7 @@ def Kgpu_ChannelOp : Kgpu_EarlyOp<"channel"> {
     warps of that one. In a cluster, all ctas together fill a part that every cta has whole, each sending its share to
     all; such a slot is empty when the readers of all ctas have released it.
 
-    - `channel_c1`: `offset` is at least 0 and a multiple of 1024.
+    - `channel_c1`: `offset` is at least 0 and a multiple of 1024, or of 16 if slots have no parts.
     - `channel_c2`: at least one filler and one reader.
     - `channel_c3`: stands in the function's body.
 
@@ -65,6 +65,8 @@ def Kgpu_ChannelOp : Kgpu_EarlyOp<"channel"> {
     int64_t getBarrierOffset(int64_t slot);
     /// Bytes of the whole channel: the slots, then 16 bytes of barriers for each.
     int64_t getBytes();
+    /// What its offset is a multiple of: where swizzles repeat, if it has parts.
+    int64_t getAlignment();
     /// Arrivals that make a slot empty: the readers of this cta, or of all ctas where they share a part.
     int64_t getReleases(int64_t clusterSize);
     /// True when every one of several ctas has some part whole: copies into it reach all of them.

@@ -72,6 +72,10 @@ def Kgpu_AllocOp : Kgpu_EarlyOp<"alloc"> {
     - `alloc_c1`: `offset` is at least 0 and a multiple of 16.
     - `alloc_c2`: there is at least one slot.
     - `alloc_c3`: memory with an mbarrier has elements of 4 or 8 bytes; each cta holds all of them, or a piece.
+    - `alloc_c4`: memory with a `turn` has one slot and no mbarrier, and the allocation stands in a role.
+
+    Allocations of several roles with the same `turn` are given the same bytes: the roles take turns using them.
+    `kiln-verify-channels` proves that channels order each role's accesses after all earlier ones of the others.
 
     Memory with an `mbarrier` is filled by stores from all ctas of the cluster, and the stores signal their completion:
     after each slot lies an mbarrier that counts the bytes that have arrived, and `kgpu.await` waits for it instead of a
@@ -89,7 +93,8 @@ def Kgpu_AllocOp : Kgpu_EarlyOp<"alloc"> {
   }];
   let arguments = (ins Arg<OptionalAttr<I64Attr>, "bytes from the start of shared memory, once planned">:$offset,
                        Arg<DefaultValuedAttr<I32Attr, "1">, "how many tiles it holds">:$slots,
-                       Arg<UnitAttr, "filled by stores that signal an mbarrier">:$mbarrier);
+                       Arg<UnitAttr, "filled by stores that signal an mbarrier">:$mbarrier,
+                       Arg<DefaultValuedAttr<I32Attr, "-1">, "roles take turns with all memory of this number">:$turn);
   let results = (outs Res<Kgpu_MemType, "the first slot", [MemAlloc<Kgpu_SharedMemory>]>:$mem);
   let assemblyFormat = "attr-dict `:` type($mem)";
   let hasVerifier = 1;
@@ -100,6 +105,11 @@ def Kgpu_AllocOp : Kgpu_EarlyOp<"alloc"> {
     int64_t getSlotBytes() { return getTileBytes() + (getMbarrier() ? 16 : 0); }
     /// Bytes of all slots.
     int64_t getBytes() { return getSlotBytes() * int32_t(getSlots()); }
+    /// The number of the memory that roles take turns with, if it is such memory.
+    std::optional<int32_t> turnNumber() {
+      int32_t turn = getTurn();
+      return turn < 0 ? std::nullopt : std::optional<int32_t>(turn);
+    }
   }];
 }
 

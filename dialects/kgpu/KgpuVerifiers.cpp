@@ -77,6 +77,13 @@ LogicalResult AllocOp::verify() {
                          << " divides (because accesses are up to that wide), got " << int64_t(*offset);
   if (int32_t(getSlots()) < 1) // alloc_c2
     return emitOpError() << "expected at least one slot (because it holds a tile), got " << int32_t(getSlots());
+  if (turnNumber() &&
+      (int32_t(getSlots()) != 1 || getMbarrier() || !getOperation()->getParentOfType<RolesOp>())) // alloc_c4
+    return emitOpError("expected one slot without an mbarrier, in a role (because roles take turns with the whole "
+                       "allocation), got ")
+           << (getMbarrier()              ? "an mbarrier"
+               : int32_t(getSlots()) != 1 ? "several slots"
+                                          : "it outside of roles");
   if (!getMbarrier())
     return success();
   MemType type = getMem().getType();

@@ -320,9 +320,9 @@ def exchanged_sums(plan: GemmPlan) -> int:
 
 
 def staged_output(plan: GemmPlan, problem: Problem) -> int:
-    """Shared memory through which results leave: a block's part of the tile, for each group that takes turns."""
+    """Shared memory through which results leave: a block's part of the tile. Groups that take turns share it."""
     taken = plan.rows * plan.width // (plan.cluster if plan.shares_k else 1)
-    return plan.consumers // plan.sharers * taken * (problem.out_bytes if plan.finishes else 4)
+    return taken * (problem.out_bytes if plan.finishes else 4)
 
 
 def exchanged(plan: GemmPlan, problem: Problem) -> int:
@@ -359,6 +359,8 @@ def _beside_terms(plan: GemmPlan, problem: Problem) -> int:
         return (64 if problem.addends == 1 else 56) if plan.consumers == 3 else (96 if problem.addends == 1 else 88)
     if problem.vectors and beside >= 3:
         return 112 if beside == 3 else 96
+    if beside == 2:
+        return min(176, ACCUMULATORS[plan.consumers])
     return ACCUMULATORS[plan.consumers]
 
 
@@ -534,6 +536,8 @@ def microseconds(plan: GemmPlan, problem: Problem, machine: Machine) -> float:
 
 # ---- the choice ------------------------------------------------------------------------------------------------------
 WIDTHS = (16, 32, 48, 64, 80, 96, 112, 128, 160, 176, 192, 208, 224, 256)
+# The same for groups that take turns. 144 and 192 columns were slower than those around them in six of seven products.
+TURN_WIDTHS = (128, 160, 176)
 SPLITS = (1, 2, 3, 4, 6, 8)
 MOST_STAGES = 8
 # Up to this many rows, tiles are transposed and groups do not take turns.
@@ -577,7 +581,7 @@ def _wgmma_plans(problem: Problem, machine: Machine) -> Iterator[GemmPlan]:
         shapes += [
             GemmPlan(128 * cluster, width, unit, schedule="pingpong", cluster=cluster)
             for cluster in (1, 2)
-            for width in (128, 160)
+            for width in TURN_WIDTHS
         ]
     if problem.m < WARPGROUP_ROWS:
         # Weights on the side of 64 rows, the few rows on the other; a longer step where the ring would have many slots.

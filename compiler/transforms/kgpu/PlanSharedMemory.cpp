@@ -40,13 +40,19 @@ public:
         last[parent] = std::max(last[parent], last[op]);
     });
     function.walk([&](Operation *op) {
-      if (auto alloc = dyn_cast<AllocOp>(op))
-        lives.push_back(lifeOf(alloc));
+      if (auto alloc = dyn_cast<AllocOp>(op)) {
+        if (!alloc.turnNumber())
+          lives.push_back(lifeOf(alloc));
+        else if (auto [entry, isNew] = turns.try_emplace(*alloc.turnNumber(), lives.size()); isNew)
+          lives.push_back(lifeOfTurns(alloc));
+        else if (Life &shared = lives[entry->second]; shared.bytes < alloc.getBytes())
+          shared.bytes = alloc.getBytes();
+      }
       // Copies in flight and arrivals of other roles may touch a channel at any time: it is live from the start to the
       // last barrier of all threads.
       if (auto channel = dyn_cast<ChannelOp>(op)) {
         ReceiveOp end = lastBarrierAt(channel);
-        lives.push_back({channel, channel.getBytes(), kSwizzleAlign, 0, end ? number[end] : count});
+        lives.push_back({channel, channel.getBytes(), channel.getAlignment(), 0, end ? number[end] : count});
       }
     });
     for (const Life &life : lives) {
@@ -68,22 +74,30 @@ public:
     std::vector<FrameRequest> requests;
     for (const Life &life : lives) {
       FrameRequest request{life.bytes, life.align, life.begin, life.end, life.role};
-      if (untilBarrier && life.alloc())
+      if (untilBarrier && life.alloc() && !life.alloc().turnNumber())
         request.end = barrierAfter(life);
       requests.push_back(request);
     }
     return requests;
   }
   ArrayRef<Life> all() const { return lives; }
+  /// The position in `all()` of the allocations that roles take turns with, by the number of their turn.
+  const DenseMap<int32_t, size_t> &ofTurns() const { return turns; }
 
 private:
   Life lifeOf(AllocOp alloc);
+  /// Roles take turns with it: it lives as long as any role does.
+  Life lifeOfTurns(AllocOp alloc) const {
+    RolesOp roles = roleAround(alloc).first;
+    return {alloc, alloc.getBytes(), addressAlignment(alloc), number.lookup(roles), last.lookup(roles)};
+  }
   int64_t barrierAfter(const Life &life) const;
 
   bool untilWaits;
   DenseMap<Operation *, int64_t> number, last;               ///< the number of an op, and of the last op inside it
   DenseMap<Operation *, SmallVector<MemoryAccess>> accesses; ///< by allocation
   SmallVector<Life> lives;
+  DenseMap<int32_t, size_t> turns;
   /// The last store and the first load of each exchange: there will be a barrier between them.
   SmallVector<std::pair<Operation *, Operation *>> exchanged;
   int64_t count = 0; ///< number of ops in the function
@@ -266,6 +280,10 @@ struct PlanSharedMemory : kiln::impl::PlanSharedMemoryPassBase<PlanSharedMemory>
       else
         life.alloc().setOffset(offset);
     }
+    function.walk([&](AllocOp alloc) {
+      if (alloc.turnNumber())
+        alloc.setOffset(plan.offsets[lives.ofTurns().lookup(*alloc.turnNumber())]);
+    });
     Builder builder(function.getContext());
     function->setAttr(kSharedBytesAttrName, builder.getI64IntegerAttr(plan.bytes));
   }

@@ -127,13 +127,11 @@ LogicalResult RoleTrace::visit(Operation *op) {
   if (auto product = dyn_cast<WarpgroupMmaOp>(op))
     return visitProduct(product);
   if (auto wait = dyn_cast<MmaWaitOp>(op)) {
-    while (products.size() > size_t(int32_t(wait.getPending())))
-      products.pop_front();
+    settle(op, products, int32_t(wait.getPending()));
     return success();
   }
   if (auto wait = dyn_cast<CopyOutWaitOp>(op)) {
-    while (copies.size() > size_t(int32_t(wait.getPending())))
-      copies.pop_front();
+    settle(op, copies, int32_t(wait.getPending()));
     return success();
   }
   if (isa<FenceAsyncOp>(op)) {
@@ -310,6 +308,19 @@ LogicalResult RoleTrace::visitRelease(ReleaseOp op) {
 // Accesses
 //===----------------------------------------------------------------------===//
 
+void RoleTrace::settle(Operation *wait, std::deque<UnderWay> &readers, int32_t pending) {
+  while (readers.size() > size_t(pending)) {
+    for (const Memory &memory : readers.front().reads)
+      noteUse(wait, memory);
+    readers.pop_front();
+  }
+}
+
+void RoleTrace::noteUse(Operation *op, const Memory &memory) {
+  if (auto alloc = cast_or_null<AllocOp>(memory.alloc); alloc && alloc.turnNumber())
+    steps.push_back({ChannelStep::Use, unsigned(*alloc.turnNumber()), 0, op});
+}
+
 FailureOr<RoleTrace::Memory> RoleTrace::memoryOf(Operation *op, Value value) {
   while (Operation *def = value.getDefiningOp()) {
     if (!isView(def))
@@ -345,6 +356,7 @@ LogicalResult RoleTrace::readsOf(Operation *op, Value value, SmallVectorImpl<Mem
   FailureOr<Memory> memory = memoryOf(op, value);
   if (failed(memory) || failed(checkReading(op, *memory)))
     return failure();
+  noteUse(op, *memory);
   reads.push_back(*memory);
   auto alloc = cast_or_null<AllocOp>(memory->alloc);
   // Fences are placed only after memory is planned.
@@ -389,6 +401,7 @@ LogicalResult RoleTrace::visitAccesses(Operation *op) {
     FailureOr<Memory> memory = memoryOf(op, operand);
     if (failed(memory))
       return failure();
+    noteUse(op, *memory);
     if (!effects)
       return op->emitOpError(
           "expected to know whether it reads or writes memory (because that has its time), got an op "

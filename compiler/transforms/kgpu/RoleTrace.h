@@ -8,9 +8,10 @@
 
 namespace kiln::kgpu {
 
-/// A step at a slot: `place` is its position in the ring, counted from 0 without wrapping.
+/// A step at a slot: `place` is its position in the ring, counted from 0 without wrapping. Or an access to memory that
+/// roles take turns with, or the end of an asynchronous one: `channel` is then the number of the turn.
 struct ChannelStep {
-  enum Kind : uint8_t { Acquire, Commit, Receive, Release };
+  enum Kind : uint8_t { Acquire, Commit, Receive, Release, Use };
   Kind kind;
   unsigned channel;
   int64_t place;
@@ -76,6 +77,10 @@ private:
   mlir::FailureOr<std::pair<unsigned, int64_t>> stepAt(mlir::Operation *op, mlir::Value channel, mlir::Value cursor,
                                                        int64_t expected, llvm::StringRef before);
   mlir::LogicalResult checkIdle(mlir::Operation *op, unsigned channel, int64_t place);
+  /// All but `pending` readers are done.
+  void settle(mlir::Operation *wait, std::deque<UnderWay> &readers, int32_t pending);
+  /// Records an access to an allocation, if roles take turns with it.
+  void noteUse(mlir::Operation *op, const Memory &memory);
   mlir::FailureOr<Memory> memoryOf(mlir::Operation *op, mlir::Value value);
   mlir::LogicalResult readsOf(mlir::Operation *op, mlir::Value value, llvm::SmallVectorImpl<Memory> &reads);
   /// Whether this copy is performed in this run.

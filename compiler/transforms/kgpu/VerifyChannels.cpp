@@ -297,6 +297,8 @@ LogicalResult ChannelVerifier::verifyProgress(ArrayRef<RoleTrace> traces) {
     Clock committed, released;
     std::optional<std::pair<unsigned, size_t>> received; ///< the role, and the number of its step
   };
+  /// By turn and role: the number of the last step that used the memory.
+  std::map<unsigned, Clock> used;
   SmallVector<size_t> at(traces.size(), 0);
   std::vector<Clock> clocks(traces.size(), Clock(traces.size(), 0));
   std::vector<std::map<int64_t, Slot>> slots(channels.size());
@@ -312,14 +314,35 @@ LogicalResult ChannelVerifier::verifyProgress(ArrayRef<RoleTrace> traces) {
   };
   auto slotBefore = [&](const ChannelStep &step) { return step.place - channels[step.channel].getType().getSlots(); };
   auto mayGoOn = [&](const ChannelStep &step) {
+    if (step.kind == ChannelStep::Use)
+      return true;
     const auto &[producers, consumers] = ends[step.channel];
     if (step.kind == ChannelStep::Acquire)
       return slotBefore(step) < 0 ||
              slotAt(step.channel, slotBefore(step)).releases == (inTurns[step.channel] ? 1 : consumers.size());
     return step.kind != ChannelStep::Receive || slotAt(step.channel, step.place).commits == producers.size();
   };
+  // Roles that take turns with memory: whatever another role has done to it must be known to be over. Steps are visited
+  // in an order that can happen, so accesses that nothing orders are found at the later one.
+  auto use = [&](unsigned role, const ChannelStep &step) -> LogicalResult {
+    Clock &last = used[step.channel];
+    last.resize(traces.size());
+    for (unsigned other = 0; other < traces.size(); ++other)
+      if (other != role && last[other] > clocks[role][other]) {
+        InFlightDiagnostic error = step.op->emitOpError()
+                                   << "expected role @" << roles[role].name
+                                   << " to wait for its turn with this memory (because role @" << roles[other].name
+                                   << " uses the same bytes), got nothing that says that the other is done";
+        error.attachNote(traces[other].steps[last[other] - 1].op->getLoc()) << "the other role's use";
+        return error;
+      }
+    clocks[role][role] = last[role] = at[role] + 1;
+    return success();
+  };
   auto go = [&](unsigned role, const ChannelStep &step) -> LogicalResult {
     Clock &clock = clocks[role];
+    if (step.kind == ChannelStep::Use)
+      return use(role, step);
     Slot &slot = slotAt(step.channel, step.place);
     if (step.kind == ChannelStep::Acquire && slotBefore(step) >= 0)
       join(clock, slotAt(step.channel, slotBefore(step)).released);

@@ -271,21 +271,21 @@ SmallVector<Chooser::Beside> Chooser::blocksBeside(ProductLoop &product) {
 }
 
 /// Shared memory per CTA for blocks of the product's shape that are loaded and stored in addition to its operands.
-/// Groups that take turns each store through their own memory.
+/// Groups that take turns store through the same memory, but each exchanges through its own.
 int64_t Chooser::besideRing(ArrayRef<Beside> blocks, const Schedule &schedule) const {
-  int64_t bytes = 0, exchange = 0, each = schedule.inTurns() ? schedule.consumers : 1;
+  int64_t bytes = 0, exchange = 0;
   for (const Beside &block : blocks) {
     bool own = block.byEngine && (block.isLoad ? schedule.fetched : schedule.stagedStore);
     auto memory = own ? storeMemory(block.tile, ctas, schedule.cutsColumns()) : std::nullopt;
     if (memory && block.isLoad) // a fetched block is followed by its barriers
       bytes += llvm::alignTo(memory->getBytes() + 16, 1024);
     else if (memory)
-      bytes += each * llvm::alignTo(memory->getBytes(), 1024);
+      bytes += llvm::alignTo(memory->getBytes(), 1024);
     else // one at a time: as 32-bit elements, or through two tiles that programs alternate between
       exchange = std::max(exchange, block.tile.getNumElements() / ctas *
                                         std::max<int64_t>(4, 2 * tile::memoryBytes(block.tile.getElementType())));
   }
-  return bytes + each * exchange;
+  return bytes + (schedule.inTurns() ? schedule.consumers : 1) * exchange;
 }
 
 /// Each group stores its own rows of the single result, once per program and through the copy engine. Nothing orders

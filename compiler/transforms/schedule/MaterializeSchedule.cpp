@@ -31,8 +31,10 @@ public:
 private:
   enum class Role { Load, Multiply };
   /// A role's positions: in the product's ring, in the channels of blocks fetched beside it, and, if groups take turns,
-  /// in the two channels that hand turns over: its own and the other group's.
-  using Cursors = SmallVector<Value, 4>;
+  /// in the channels that hand turns over, two per resource: its own and the other group's.
+  using Cursors = SmallVector<Value, 6>;
+  /// What groups take turns with: tensor cores, and the memory that results leave through.
+  enum Resource : unsigned { TensorCores, ResultMemory, kResources };
 
   void hoistDescriptors();
   void makeStores();
@@ -42,8 +44,13 @@ private:
   /// Skips the slots of a program that the other group reads.
   void skipProgram(Block &program, IRMapping &map, MutableArrayRef<Value> cursors);
   void stepWhen(Value condition, Value &cursor, llvm::function_ref<void(Value)> steps);
-  void takeTurn(Value &cursor);
-  void handOver(Value &cursor, ArrayRef<Value> fetched);
+  /// The role's position in a channel that hands a turn over.
+  Value &turnCursor(MutableArrayRef<Value> cursors, Resource resource, bool own) {
+    return cursors[1 + fetches.size() + 2 * resource + (own ? 0 : 1)];
+  }
+  void takeTurn(Resource resource, MutableArrayRef<Value> cursors);
+  void handOver(Resource resource, MutableArrayRef<Value> cursors);
+  void writeStore(tile::DescStoreOp store, IRMapping &map, MutableArrayRef<Value> cursors);
   /// Clones a block for the role, replacing the product's loop. Leaves `cursors` at their positions after the block.
   void cloneBlock(Block &from, Role role, IRMapping &map, MutableArrayRef<Value> cursors);
   void cloneLoop(scf::ForOp loop, Role role, IRMapping &map, MutableArrayRef<Value> cursors);
@@ -80,7 +87,9 @@ private:
   };
   llvm::MapVector<Operation *, Fetch> fetches; ///< other loads that it performs
   std::optional<unsigned> turn;                ///< the group being written, if groups take turns
-  ChannelOp turns[2];                          ///< by group: committed when it has begun all products of a program
+  /// By resource and group: committed when the group has begun all products of a program, and when its results have
+  /// been read from memory.
+  ChannelOp turns[kResources][2];
   Value notFirst, follows; ///< the program being written has a predecessor (null: always), and a successor
 };
 } // namespace
@@ -151,16 +160,30 @@ void Materializer::cloneBlock(Block &from, Role role, IRMapping &map, MutableArr
       b.clone(op, map);
       continue;
     }
-    // Through shared memory; kiln-insert-barriers adds the barriers and fences.
-    auto write = cast<tile::DescStoreOp>(op);
-    Value memory = AllocOp::create(b, store->second.memory, /*offset=*/IntegerAttr());
+    writeStore(cast<tile::DescStoreOp>(op), map, cursors);
+  }
+}
+
+/// A result leaves through shared memory; kiln-insert-barriers adds the barriers and fences. Groups that take turns use
+/// the same memory: a group waits for the other's results to be read from it, and hands it over once its own have been.
+void Materializer::writeStore(tile::DescStoreOp store, IRMapping &map, MutableArrayRef<Value> cursors) {
+  const Store &through = stores[store];
+  if (turn && store == stores.front().first)
+    takeTurn(ResultMemory, cursors);
+  AllocOp memory = AllocOp::create(b, through.memory, /*offset=*/IntegerAttr());
+  if (turn)
+    memory.setTurn(int32_t(stores.find(store) - stores.begin()));
+  else
     CopyOutWaitOp::create(b, /*read=*/true, /*pending=*/0);
-    Value tile = map.lookup(write.getValue());
-    LocalStoreOp::create(b, reshape(tile, asMatrix(cast<RankedTensorType>(tile.getType()))), memory);
-    SmallVector<Value> offsets;
-    for (Value offset : write.getOffsets())
-      offsets.push_back(map.lookupOrDefault(offset));
-    CopyOutOp::create(b, memory, store->second.map, offsets, /*kind=*/StringAttr(), schedule.apart);
+  Value tile = map.lookup(store.getValue());
+  LocalStoreOp::create(b, reshape(tile, asMatrix(cast<RankedTensorType>(tile.getType()))), memory);
+  SmallVector<Value> offsets;
+  for (Value offset : store.getOffsets())
+    offsets.push_back(map.lookupOrDefault(offset));
+  CopyOutOp::create(b, memory, through.map, offsets, /*kind=*/StringAttr(), schedule.apart);
+  if (turn && store == stores.back().first) {
+    CopyOutWaitOp::create(b, /*read=*/true, /*pending=*/0);
+    handOver(ResultMemory, cursors);
   }
 }
 
@@ -255,22 +278,23 @@ void Materializer::stepWhen(Value condition, Value &cursor, llvm::function_ref<v
   cursor = branch.getResult(0);
 }
 
-/// Waits until the other group has begun all products of the previous program, if there is one.
-void Materializer::takeTurn(Value &cursor) {
-  ChannelOp handing = turns[1 - *turn];
-  stepWhen(notFirst, cursor, [&](Value at) {
+/// Waits until the other group has handed the resource over in the previous program, if there is one.
+void Materializer::takeTurn(Resource resource, MutableArrayRef<Value> cursors) {
+  ChannelOp handing = turns[resource][1 - *turn];
+  stepWhen(notFirst, turnCursor(cursors, resource, /*own=*/false), [&](Value at) {
     ReceiveOp::create(b, TypeRange(), handing, at);
     ReleaseOp::create(b, handing, at, /*when=*/Value());
   });
 }
 
-/// All products have begun, so those of the next program may follow, if there is one. This program's addends have been
-/// received by then, so that the other group cannot mistake them for its own.
-void Materializer::handOver(Value &cursor, ArrayRef<Value> fetched) {
-  ChannelOp handing = turns[*turn];
-  for (auto [entry, at] : llvm::zip_equal(fetches, fetched))
-    entry.second.part = ReceiveOp::create(b, TypeRange{entry.second.memory}, entry.second.channel, at).getParts()[0];
-  stepWhen(follows, cursor, [&](Value at) {
+/// The next program may use the resource, if there is one. Before tensor cores are handed over, this program's addends
+/// are received, so that the other group cannot mistake them for its own.
+void Materializer::handOver(Resource resource, MutableArrayRef<Value> cursors) {
+  ChannelOp handing = turns[resource][*turn];
+  if (resource == TensorCores)
+    for (auto [entry, at] : llvm::zip_equal(fetches, cursors.slice(1, fetches.size())))
+      entry.second.part = ReceiveOp::create(b, TypeRange{entry.second.memory}, entry.second.channel, at).getParts()[0];
+  stepWhen(follows, turnCursor(cursors, resource, /*own=*/true), [&](Value at) {
     AcquireOp::create(b, TypeRange(), handing, at);
     CommitOp::create(b, handing, at);
   });
@@ -445,7 +469,7 @@ void Materializer::writeProducts(IRMapping &map, MutableArrayRef<Value> cursors)
   inits.append(apart ? 1 : 2, cursors[0]);
   Value begin = of(loop.getLowerBound()), end = of(loop.getUpperBound());
   if (turn)
-    takeTurn(cursors.back());
+    takeTurn(TensorCores, cursors);
   auto copy = scf::ForOp::create(b, begin, end, of(loop.getStep()), inits);
   map.map(loop.getInductionVar(), copy.getInductionVar());
   unsigned count = loop.getNumRegionIterArgs();
@@ -501,7 +525,7 @@ void Materializer::writeProducts(IRMapping &map, MutableArrayRef<Value> cursors)
     scf::YieldOp::create(b, yielded);
   }
   if (turn)
-    handOver(cursors[cursors.size() - 2], cursors.slice(1, fetches.size()));
+    handOver(TensorCores, cursors);
   Value settled = copy.getResult(product.accumulator);
   if (!apart) {
     Value ran = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, begin, end);
@@ -550,8 +574,9 @@ void Materializer::run() {
     fetch.channel = channelOf(1, {fetch.memory}, Completion::Bytes, /*fillers=*/1);
   }
   if (schedule.inTurns())
-    for (ChannelOp &handing : turns)
-      handing = channelOf(1, {}, Completion::Threads, /*fillers=*/4);
+    for (unsigned resource = 0; resource < (stores.empty() ? unsigned(ResultMemory) : unsigned(kResources)); ++resource)
+      for (ChannelOp &handing : turns[resource])
+        handing = channelOf(1, {}, Completion::Threads, /*fillers=*/4);
   scf::ForOp programs = makePersistent(kernel, b);
 
   b.setInsertionPoint(programs);
@@ -572,7 +597,7 @@ void Materializer::run() {
     turn = part.turn;
     auto start = [&](int32_t slots) -> Value { return CursorOp::create(b, CursorType::get(b.getContext(), slots)); };
     Cursors cursors = {start(schedule.stages)};
-    for (size_t i = 0; i < fetches.size() + (turn ? 2 : 0); ++i)
+    for (size_t i = 0; i < fetches.size() + (turn ? 2 * kResources : 0); ++i)
       cursors.push_back(start(1));
     if (part.role == Role::Load && kgpu::moduleHas(kernel, kgpu::kPdlAttrName)) {
       OpBuilder::InsertionGuard guard(b);
@@ -581,7 +606,7 @@ void Materializer::run() {
     }
     b.setInsertionPointToEnd(part.body);
     writePrograms(programs, part.role, cursors);
-    if (part.role == Role::Multiply && !stores.empty())
+    if (part.role == Role::Multiply && !stores.empty() && !turn)
       CopyOutWaitOp::create(b, /*read=*/true, /*pending=*/0);
     EndRoleOp::create(b);
   }

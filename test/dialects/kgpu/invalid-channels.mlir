@@ -25,6 +25,14 @@ func.func @channel_c1() {
 
 // -----
 
+func.func @channel_c1_without_parts() {
+  // expected-error @below {{expected an offset of at least 0 that 16 divides (because its mbarriers need that), got 520}}
+  %c = kgpu.channel threads fillers 4 readers 4 {offset = 520 : i64} : !kgpu.channel<1 x ()>
+  return
+}
+
+// -----
+
 !m = !kgpu.mem<32xf32, #layout.map<row_major [32]>>
 func.func @channel_c2() {
   // expected-error @below {{expected at least one filler and one reader (because a slot goes from one to the other), got 4 and 0}}

@@ -634,6 +634,25 @@ func.func @alloc_c3_pieces() {
 
 // -----
 
+func.func @alloc_c4_outside() {
+  // expected-error @below {{expected one slot without an mbarrier, in a role (because roles take turns with the whole allocation), got it outside of roles}}
+  %m = kgpu.alloc {turn = 0 : i32} : !kgpu.mem<4xf32, #layout.map<row_major [4]>>
+  return
+}
+
+// -----
+
+func.func @alloc_c4_slots() {
+  kgpu.roles @one warps 1 {
+    // expected-error @below {{expected one slot without an mbarrier, in a role (because roles take turns with the whole allocation), got several slots}}
+    %m = kgpu.alloc {slots = 2 : i32, turn = 0 : i32} : !kgpu.mem<4xf32, #layout.map<row_major [4]>>
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
 func.func @await_c1() {
   %m = kgpu.alloc : !kgpu.mem<4xf32, #layout.map<row_major [4]>>
   // expected-error @below {{expected a slot of memory with an mbarrier (because only that counts what has come), got}}

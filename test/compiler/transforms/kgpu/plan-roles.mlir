@@ -116,3 +116,45 @@ func.func @out(%p: !tile.ptr<f16>, %q: !tile.ptr<f32>, %i: i32) attributes {tile
   %z = kgpu.local_load %around : !kgpu.mem<304xf32, #w> -> tensor<304xf32, #s>
   return
 }
+
+// -----
+
+// Roles take turns with the memory of turn 0, the larger allocation decides its size; that of turn 1, and what a role
+// has for itself, have their own bytes.
+// CHECK-LABEL: @turns
+// CHECK-SAME: kgpu.shared_bytes = 7168 : i64
+// CHECK: kgpu.roles @one
+// CHECK: kgpu.alloc {offset = 0 : i64, turn = 0 : i32}
+// CHECK: kgpu.alloc {offset = 4096 : i64, turn = 1 : i32}
+// CHECK: @two
+// CHECK: kgpu.alloc {offset = 0 : i64, turn = 0 : i32}
+// CHECK: kgpu.alloc {offset = 6144 : i64}
+#t = #layout.map<blocked [512] vector 1 warps 4>
+#u = #layout.map<blocked [1024] vector 1 warps 4>
+#v = #layout.map<blocked [256] vector 1 warps 4>
+!small = !kgpu.mem<512xf32, #layout.map<row_major [512]>>
+!large = !kgpu.mem<1024xf32, #layout.map<row_major [1024]>>
+!own = !kgpu.mem<256xf32, #layout.map<row_major [256]>>
+func.func @turns() attributes {tile.kernel} {
+  kgpu.roles @one warps 4 {
+    %c = arith.constant dense<0.0> : tensor<512xf32, #t>
+    %a = kgpu.alloc {turn = 0 : i32} : !small
+    kgpu.local_store %c, %a : tensor<512xf32, #t>, !small
+    %x = kgpu.local_load %a : !small -> tensor<512xf32, #t>
+    %b = kgpu.alloc {turn = 1 : i32} : !small
+    kgpu.local_store %x, %b : tensor<512xf32, #t>, !small
+    %y = kgpu.local_load %b : !small -> tensor<512xf32, #t>
+    kgpu.end_role
+  } @two warps 4 {
+    %c = arith.constant dense<0.0> : tensor<1024xf32, #u>
+    %a = kgpu.alloc {turn = 0 : i32} : !large
+    kgpu.local_store %c, %a : tensor<1024xf32, #u>, !large
+    %x = kgpu.local_load %a : !large -> tensor<1024xf32, #u>
+    %d = arith.constant dense<0.0> : tensor<256xf32, #v>
+    %e = kgpu.alloc : !own
+    kgpu.local_store %d, %e : tensor<256xf32, #v>, !own
+    %z = kgpu.local_load %e : !own -> tensor<256xf32, #v>
+    kgpu.end_role
+  }
+  return
+}

@@ -619,3 +619,93 @@ func.func @same_slot() {
   }
   return
 }
+
+// -----
+
+// The second role begins with the memory before it knows that the first is done.
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!token = !kgpu.channel<1 x ()>
+func.func @turn_not_awaited() {
+  %ch = kgpu.channel threads fillers 4 readers 4 : !token
+  kgpu.roles @one warps 4 {
+    %v = arith.constant dense<1.0> : tensor<64xf32>
+    %c = kgpu.cursor : !kgpu.cursor<1>
+    %m = kgpu.alloc {turn = 0 : i32} : !m
+    // expected-note @below {{the other role's use}}
+    kgpu.local_store %v, %m : tensor<64xf32>, !m
+    kgpu.acquire %ch[%c] : !token
+    kgpu.commit %ch[%c] : !token
+    kgpu.end_role
+  } @two warps 4 {
+    %v = arith.constant dense<2.0> : tensor<64xf32>
+    %c = kgpu.cursor : !kgpu.cursor<1>
+    %m = kgpu.alloc {turn = 0 : i32} : !m
+    // expected-error @below {{expected role @two to wait for its turn with this memory (because role @one uses the same bytes), got nothing that says that the other is done}}
+    kgpu.local_store %v, %m : tensor<64xf32>, !m
+    kgpu.receive %ch[%c] : !token
+    kgpu.release %ch[%c] : !token
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+// The first role still reads what it has already handed over.
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!token = !kgpu.channel<1 x ()>
+func.func @turn_given_early() {
+  %ch = kgpu.channel threads fillers 4 readers 4 : !token
+  kgpu.roles @one warps 4 {
+    %v = arith.constant dense<1.0> : tensor<64xf32>
+    %c = kgpu.cursor : !kgpu.cursor<1>
+    %m = kgpu.alloc {turn = 0 : i32} : !m
+    kgpu.local_store %v, %m : tensor<64xf32>, !m
+    kgpu.acquire %ch[%c] : !token
+    kgpu.commit %ch[%c] : !token
+    // expected-note @below {{the other role's use}}
+    %x = kgpu.local_load %m : !m -> tensor<64xf32>
+    kgpu.end_role
+  } @two warps 4 {
+    %v = arith.constant dense<2.0> : tensor<64xf32>
+    %c = kgpu.cursor : !kgpu.cursor<1>
+    kgpu.receive %ch[%c] : !token
+    kgpu.release %ch[%c] : !token
+    %m = kgpu.alloc {turn = 0 : i32} : !m
+    // expected-error @below {{expected role @two to wait for its turn with this memory (because role @one uses the same bytes), got nothing that says that the other is done}}
+    kgpu.local_store %v, %m : tensor<64xf32>, !m
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+// Each turn is handed over by itself.
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!token = !kgpu.channel<1 x ()>
+func.func @turn_of_another() {
+  %ch = kgpu.channel threads fillers 4 readers 4 : !token
+  kgpu.roles @one warps 4 {
+    %v = arith.constant dense<1.0> : tensor<64xf32>
+    %c = kgpu.cursor : !kgpu.cursor<1>
+    %m = kgpu.alloc {turn = 0 : i32} : !m
+    kgpu.local_store %v, %m : tensor<64xf32>, !m
+    kgpu.acquire %ch[%c] : !token
+    kgpu.commit %ch[%c] : !token
+    %n = kgpu.alloc {turn = 1 : i32} : !m
+    // expected-note @below {{the other role's use}}
+    kgpu.local_store %v, %n : tensor<64xf32>, !m
+    kgpu.end_role
+  } @two warps 4 {
+    %v = arith.constant dense<2.0> : tensor<64xf32>
+    %c = kgpu.cursor : !kgpu.cursor<1>
+    kgpu.receive %ch[%c] : !token
+    kgpu.release %ch[%c] : !token
+    %m = kgpu.alloc {turn = 1 : i32} : !m
+    // expected-error @below {{expected role @two to wait for its turn with this memory (because role @one uses the same bytes), got nothing that says that the other is done}}
+    kgpu.local_store %v, %m : tensor<64xf32>, !m
+    kgpu.end_role
+  }
+  return
+}

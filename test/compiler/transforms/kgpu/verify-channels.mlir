@@ -580,3 +580,33 @@ func.func @bounds_read_twice_of_constants(%p: !tile.ptr<i32>, %if: i1) {
   }
   return
 }
+
+// -----
+
+// Roles take turns with memory: a channel says when the first is done with it.
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!token = !kgpu.channel<1 x ()>
+// CHECK-LABEL: @memory_in_turns
+func.func @memory_in_turns() {
+  %ch = kgpu.channel threads fillers 4 readers 4 : !token
+  kgpu.roles @one warps 4 {
+    %v = arith.constant dense<1.0> : tensor<64xf32>
+    %c = kgpu.cursor : !kgpu.cursor<1>
+    %m = kgpu.alloc {turn = 0 : i32} : !m
+    kgpu.local_store %v, %m : tensor<64xf32>, !m
+    %x = kgpu.local_load %m : !m -> tensor<64xf32>
+    kgpu.acquire %ch[%c] : !token
+    kgpu.commit %ch[%c] : !token
+    kgpu.end_role
+  } @two warps 4 {
+    %v = arith.constant dense<2.0> : tensor<64xf32>
+    %c = kgpu.cursor : !kgpu.cursor<1>
+    kgpu.receive %ch[%c] : !token
+    kgpu.release %ch[%c] : !token
+    %m = kgpu.alloc {turn = 0 : i32} : !m
+    kgpu.local_store %v, %m : tensor<64xf32>, !m
+    %x = kgpu.local_load %m : !m -> tensor<64xf32>
+    kgpu.end_role
+  }
+  return
+}

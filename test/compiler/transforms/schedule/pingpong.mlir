@@ -1,6 +1,7 @@
 // Two groups take turns, one program each: one multiplies while the other writes its result. The loading role fills the
 // slots of both; each group skips the other's. A group takes its turn once everything else is ready, and hands it over
-// once all its products have started, if there is another program.
+// once all its products have started, if there is another program. Results
+// leave through memory that the groups use in turn, too.
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule,kiln-materialize-schedule),canonicalize,cse)' | FileCheck %s
 // The schedule is verified, and fits.
 // RUN: kiln-opt %s --kiln-set-target=target=sm_90a --kiln-kgpu-pipeline -o /dev/null
@@ -10,6 +11,8 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "pingpong", kgpu.st
 // CHECK: %[[RING:.*]] = kgpu.channel {{ *}}bytes fillers 1 readers 4 : <4 x (
 // CHECK: %[[EVEN:.*]] = kgpu.channel {{ *}}threads fillers 4 readers 4 : <1 x ()>
 // CHECK: %[[ODD:.*]] = kgpu.channel {{ *}}threads fillers 4 readers 4 : <1 x ()>
+// CHECK: %[[EVENREAD:.*]] = kgpu.channel {{ *}}threads fillers 4 readers 4 : <1 x ()>
+// CHECK: %[[ODDREAD:.*]] = kgpu.channel {{ *}}threads fillers 4 readers 4 : <1 x ()>
 // CHECK: arith.muli
 // CHECK: %[[COUNT:.*]] = arith.muli
 // CHECK: %[[FIRST:.*]] = kgpu.first_program
@@ -39,8 +42,16 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "pingpong", kgpu.st
 // CHECK-NEXT:  kgpu.acquire %[[EVEN]]
 // CHECK-NEXT:  kgpu.commit %[[EVEN]]
 // CHECK:     kgpu.mma_wait %{{.*}} pending 0
-// CHECK:     kgpu.copy_out
-// CHECK:     scf.if %[[THERE]]
+// CHECK:     scf.if %[[AGAIN]]
+// CHECK-NEXT:  kgpu.receive %[[ODDREAD]]
+// CHECK-NEXT:  kgpu.release %[[ODDREAD]]
+// CHECK:     kgpu.alloc {turn = 0 : i32}
+// CHECK-NEXT: kgpu.local_store
+// CHECK-NEXT: kgpu.copy_out
+// CHECK-NEXT: kgpu.copy_out_wait read 0
+// CHECK-NEXT: scf.if %[[THERE]]
+// CHECK-NEXT:  kgpu.acquire %[[EVENREAD]]
+// CHECK-NEXT:  kgpu.commit %[[EVENREAD]]
 // CHECK:       kgpu.skip %[[LOOP]]#1 for
 // CHECK: } @multiply_odd warps 4 registers 232 {
 // CHECK:   scf.for %[[P:.*]] = %[[FIRST]]
@@ -55,8 +66,12 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "pingpong", kgpu.st
 // CHECK:       scf.if %[[FOLLOWS]]
 // CHECK-NEXT:    kgpu.acquire %[[ODD]]
 // CHECK-NEXT:    kgpu.commit %[[ODD]]
-// CHECK:       kgpu.copy_out
-// CHECK:   kgpu.copy_out_wait
+// CHECK:       kgpu.receive %[[EVENREAD]]
+// CHECK:       kgpu.alloc {turn = 0 : i32}
+// CHECK:       kgpu.copy_out_wait read 0
+// CHECK-NEXT:  scf.if %[[FOLLOWS]]
+// CHECK-NEXT:    kgpu.acquire %[[ODDREAD]]
+// CHECK-NEXT:    kgpu.commit %[[ODDREAD]]
   func.func @product(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
