@@ -36,6 +36,17 @@ public:
     current = unknown;
   }
 
+  /// Emission that failed leaves regions open, whose ops use values of regions around them: no op may refer to another
+  /// any more when the first is destroyed.
+  ~IRBuilder() {
+    for (const std::unique_ptr<Region> &region : regions)
+      if (region)
+        region->dropAllReferences();
+    for (const Saved &open : saved)
+      if (open.region)
+        open.region->dropAllReferences();
+  }
+
   //===--- locations -----------------------------------------------------===//
 
   int fileLoc(const std::string &file, unsigned line, unsigned column, unsigned endLine, unsigned endColumn) {

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 
 import pytest
 from kiln._kiln import Builder, Module
@@ -134,3 +137,24 @@ def test_locations(builder):
     builder.end_function([])
     text = builder.finish().print(locations=True)
     assert 'loc("a.py":3:4 to :9)' in text and 'loc("b.py":7:8 to :9)' in text and "callsite(" in text
+
+
+def test_open_regions_may_be_thrown_away_together():
+    """As after an error in the middle of nested loops. In a process of its own, where freed memory is overwritten."""
+    source = """
+from kiln._kiln import Builder
+for _ in range(20):
+    builder = Builder()
+    builder.begin_function("f", [], [], True)
+    zero = builder.constant("i32", 0)
+    outer = builder.begin_region(["i32"])
+    ended = builder.begin_region(["i32"])
+    builder.create("arith.addi", [*outer, *ended], ["i32"], {}, [], None)
+    builder.end_region()
+    inner = builder.begin_region(["i32"])
+    for _ in range(50):
+        builder.create("arith.addi", [*outer, *inner], ["i32"], {}, [], None)
+    del builder
+"""
+    done = subprocess.run([sys.executable, "-c", source], env={**os.environ, "MALLOC_PERTURB_": "165"}, check=False)
+    assert done.returncode == 0
