@@ -116,7 +116,7 @@ check-ptxas: build
 # Needs no GPU and no ptxas.
 EMULATED := test/emulator \
   $(addprefix test/python/language/test_run_, descriptor.py dot.py dot_scaled.py escape.py map.py memory.py products.py tiles.py) \
-  $(addprefix test/python/programs/, test_pointers.py test_scans_and_reductions.py \
+  $(addprefix test/python/programs/, test_loops.py test_pointers.py test_scans_and_reductions.py \
     $(addprefix test_order.py::test_, a_scan_of_functions_composes_them_in_order the_order_of_a_scan_is_kept booleans_sort))
 check-emulated: build
 	@$(FILL) KILN_BUILD=$(BUILD) PYTHONPATH=$(CURDIR)/$(BUILD)/python:$(CURDIR)/test $(VENV)/bin/python -m pytest \

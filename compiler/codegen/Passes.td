@@ -18,9 +18,9 @@ def ToLLVMPass : Pass<"kiln-to-llvm", "::mlir::ModuleOp"> {
   let summary = "convert scf, cf, arith, math, rank-1 vectors and functions to the LLVM dialect";
   let description = [{
     Structured control flow becomes branches first; then one full conversion takes the rest, so that no cast between the
-    two worlds survives. Needs: no `tile`, no memref, vectors of rank at most 1, math reduced to single instructions
-    (`kiln-expand-math`). Guarantees: the module holds only `llvm` operations, and `nvvm` ones that have an intrinsic.
-    Numerically neutral.
+    two worlds survives. An `scf.for` ends even if the step that passes its upper bound leaves the type. Needs: no
+    `tile`, no memref, vectors of rank at most 1, math reduced to single instructions (`kiln-expand-math`). Guarantees:
+    the module holds only `llvm` operations, and `nvvm` ones that have an intrinsic. Numerically neutral.
   }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::cf::ControlFlowDialect"];
 }

@@ -1,5 +1,6 @@
 // kiln-to-llvm: converts what the target lowering and the math expansion have left to the LLVM dialect.
 #include "compiler/codegen/Passes.h"
+#include "compiler/target/Target.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
 #include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"
@@ -44,6 +45,108 @@ static VectorType findLongVector(Operation *op) {
   return find(op->getResultTypes());
 }
 
+/// True if the counter provably stays within its type up to and including the step that passes the upper bound.
+static bool staysInRange(scf::ForOp loop) {
+  APInt upper, step;
+  if (loop.getInductionVar().getType().isIndex()) // our own, over sizes
+    return true;
+  if (!matchPattern(loop.getStep(), m_ConstantInt(&step)))
+    return false;
+  if (step.isOne())
+    return true;
+  if (!matchPattern(loop.getUpperBound(), m_ConstantInt(&upper)))
+    return false;
+  // The counter is at most upper - 1 when the last step is added.
+  bool overflow;
+  APInt last = upper - 1;
+  (void)last.sadd_ov(step, overflow);
+  return !overflow && step.isStrictlyPositive();
+}
+
+/// True if the value is at least 0, as far as the operations near it tell.
+static bool isNonNegative(Value value, unsigned depth = 4) {
+  APInt constant;
+  if (matchPattern(value, m_ConstantInt(&constant)))
+    return constant.isNonNegative();
+  Operation *op = value.getDefiningOp();
+  if (!op || depth == 0)
+    return false;
+  auto holds = [&](unsigned index) { return isNonNegative(op->getOperand(index), depth - 1); };
+  if (isa<arith::MaxSIOp, arith::AndIOp>(op))
+    return holds(0) || holds(1);
+  if (isa<arith::RemSIOp>(op))
+    return holds(0);
+  if (isa<arith::MinSIOp, arith::DivSIOp>(op))
+    return holds(0) && holds(1);
+  if (isa<arith::SelectOp>(op))
+    return holds(1) && holds(2);
+  if (auto sum = dyn_cast<arith::ArithIntegerOverflowFlagsInterface>(op); sum && isa<arith::AddIOp, arith::MulIOp>(op))
+    return sum.hasNoSignedWrap() && holds(0) && holds(1);
+  // Indices of threads, blocks and clusters; not clocks.
+  if (auto call = dyn_cast<LLVM::CallIntrinsicOp>(op))
+    return call.getIntrin().starts_with("llvm.nvvm.read.ptx.sreg.") && call.getIntrin().contains("id.");
+  return isa<arith::ExtUIOp>(op);
+}
+
+namespace {
+/// A loop whose counter might wrap in the step that passes the upper bound, after which it would never end. From 0 or
+/// more, the sum of counter and step fits as an unsigned number, so comparing it as one is enough: no instruction more.
+/// From a lower bound that may be negative, compares before the step instead: another iteration runs if
+/// counter < upper - step, where the difference saturates. That costs a few instructions before the loop; so loops of
+/// GPUs from a computed number keep the plain form, and go on for ever if the upper bound is near the largest
+/// integer and nothing close by says that the number is at least 0.
+struct LowerFor : OpRewritePattern<scf::ForOp> {
+  LowerFor(MLIRContext *context, bool isGpu) : OpRewritePattern(context, /*benefit=*/2), isGpu(isGpu) {}
+
+  LogicalResult matchAndRewrite(scf::ForOp loop, PatternRewriter &rewriter) const override {
+    if (loop.getUnsignedCmp() || staysInRange(loop))
+      return failure();
+    Location loc = loop.getLoc();
+    Value lower = loop.getLowerBound(), upper = loop.getUpperBound(), step = loop.getStep();
+
+    bool fromZero = isNonNegative(lower);
+    // A maximum is where the rest of an unrolled loop begins.
+    bool isComputed =
+        lower.getDefiningOp() && !lower.getDefiningOp<arith::MaxSIOp>() && !matchPattern(lower, m_Constant());
+    if (!fromZero && isGpu && isComputed)
+      return failure();
+    Block *before = rewriter.getInsertionBlock();
+    Block *after = rewriter.splitBlock(before, rewriter.getInsertionPoint());
+    SmallVector<Location> locs(loop.getNumResults(), loc);
+    Block *done = rewriter.createBlock(after, loop.getResultTypes(), locs);
+    cf::BranchOp::create(rewriter, loc, after);
+    Block *body = loop.getBody();
+    Operation *yield = loop.getRegion().back().getTerminator();
+    rewriter.inlineRegionBefore(loop.getRegion(), done);
+
+    SmallVector<Value> first = {lower};
+    llvm::append_range(first, loop.getInitArgs());
+    Value counter = body->getArgument(0);
+    Block *enter = rewriter.createBlock(body);
+    rewriter.setInsertionPointToEnd(before);
+    Value runs = arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::slt, lower, upper);
+    cf::CondBranchOp::create(rewriter, loc, runs, enter, ValueRange(), done, loop.getInitArgs());
+    rewriter.setInsertionPointToEnd(enter);
+    // Where lower < upper, LLVM often proves that a plain difference does not wrap.
+    Value limit = fromZero ? upper : LLVM::SSubSat::create(rewriter, loc, upper, step);
+    cf::BranchOp::create(rewriter, loc, body, first);
+
+    rewriter.setInsertionPoint(yield);
+    SmallVector<Value> next = {arith::AddIOp::create(rewriter, loc, counter, step)};
+    Value more = fromZero ? arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::ult, next.front(), limit)
+                          : arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::slt, counter, limit);
+    llvm::append_range(next, yield->getOperands());
+    cf::CondBranchOp::create(rewriter, loc, more, body, next, done, yield->getOperands());
+    rewriter.eraseOp(yield);
+    rewriter.replaceOp(loop, done->getArguments());
+    return success();
+  }
+
+private:
+  bool isGpu;
+};
+} // namespace
+
 static bool isNvvm(Operation *op) { return op->getName().getDialectNamespace() == "nvvm"; }
 
 namespace {
@@ -69,6 +172,7 @@ struct ToLLVM : kiln::impl::ToLLVMPassBase<ToLLVM> {
     {
       RewritePatternSet patterns(context);
       populateSCFToControlFlowConversionPatterns(patterns);
+      patterns.add<LowerFor>(context, kiln::Target::fromModule(module).isGpu());
       ConversionTarget target(*context);
       target.addIllegalDialect<scf::SCFDialect>();
       target.markUnknownOpDynamicallyLegal([](Operation *) { return true; });

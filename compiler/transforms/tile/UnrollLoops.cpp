@@ -40,6 +40,10 @@ static void unroll(scf::ForOp loop, int64_t factor) {
   bool rest = true;
   Value middle, stride;
   APInt first, by;
+  // A step so long that there are never `factor` of them.
+  if (matchPattern(step, m_ConstantInt(&by)) &&
+      by.getSExtValue() > APInt::getSignedMaxValue(by.getBitWidth()).getSExtValue() / factor)
+    return;
   if (trips && matchPattern(lower, m_ConstantInt(&first)) && matchPattern(step, m_ConstantInt(&by))) {
     APInt count(64, trips->getZExtValue()), whole = count.udiv(APInt(64, factor));
     if (whole.isZero())
@@ -55,7 +59,13 @@ static void unroll(scf::ForOp loop, int64_t factor) {
     Value count = arith::CeilDivUIOp::create(builder, loc, span, step);
     Value whole = arith::DivUIOp::create(builder, loc, count, constant(factor));
     stride = arith::MulIOp::create(builder, loc, step, constant(factor));
-    middle = arith::AddIOp::create(builder, loc, lower, arith::MulIOp::create(builder, loc, whole, stride));
+    // All steps together may pass the upper bound, and with it the largest number.
+    Value used = arith::MulIOp::create(builder, loc, whole, constant(factor));
+    Value all = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, used, count);
+    Value reach = arith::MulIOp::create(builder, loc, whole, stride);
+    reach = arith::SelectOp::create(builder, loc, all, span, reach);
+    // The maximum changes nothing, but tells kiln-to-llvm that the second loop begins at or after the first one.
+    middle = arith::MaxSIOp::create(builder, loc, arith::AddIOp::create(builder, loc, lower, reach), lower);
   }
 
   auto main = scf::ForOp::create(

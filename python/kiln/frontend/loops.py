@@ -133,6 +133,8 @@ class Loops(Walker):
         self, node: ast.For, counter: Counter, target: str, carried: list[Carried], exits: Exits
     ) -> None:
         emitter = self.emitter
+        with self.at(node.iter):
+            counter = counter.by_ones()
 
         def test(state: Sequence[int]) -> bool | int:
             return emitter.op1("arith.cmpi", [state[0], counter.stop], ["i1"], {"predicate": counter.less_than})

@@ -126,6 +126,8 @@ class Counter:
 
     start, stop, step   handles of the counter's bounds, of integer type `mlir`
     first, stride       handles: index = first + counter * stride; None: the index is the counter
+    may_wrap            start + k * step may leave the type at the first k that is not below stop; scf.for ends all the
+                        same, a comparison of that number does not
     """
 
     emitter: Emitter
@@ -136,6 +138,7 @@ class Counter:
     step: int
     first: int | None = None
     stride: int | None = None
+    may_wrap: bool = False
 
     @property
     def less_than(self) -> str:
@@ -188,21 +191,32 @@ class Counter:
         if isinstance(known, values.tensor):
             # Steps by a number of programs are the rule in persistent kernels, and never below 1.
             if emitter.builder.defining_op(known.handle) == "tile.num_programs":
-                return Counter(emitter, mlir, index_type, start, stop, step)
-            return Counter(
-                emitter, mlir, index_type, emitter.constant(mlir, 0), _trip_count(emitter, mlir, start, stop, step),
-                emitter.constant(mlir, 1), start, step,
-            )  # fmt: skip
+                return Counter(emitter, mlir, index_type, start, stop, step, may_wrap=True)
+            trips = _trip_count(emitter, mlir, start, stop, None, step)
+            one = emitter.constant(mlir, 1)
+            return Counter(emitter, mlir, index_type, emitter.constant(mlir, 0), trips, one, start, step)
         if known == 0:
             raise CompilationError(f"expected a step other than 0 in {call.name}, got 0", argument="step")
         if known > 0:
-            return Counter(emitter, mlir, index_type, start, stop, step)
-        # Downwards: count the distance from the start.
-        distance = emitter.op1("arith.subi", [start, stop], [mlir])
+            return Counter(emitter, mlir, index_type, start, stop, step, may_wrap=_may_wrap(call, count_type))
+        if known == -1:
+            # -1 - i counts up where i counts down, and never wraps.
+            ones = emitter.constant(mlir, -1)
+            low, high = (emitter.op1("arith.xori", [bound, ones], [mlir]) for bound in (start, stop))
+            return Counter(emitter, mlir, index_type, low, high, emitter.constant(mlir, 1), ones, ones)
+        trips = _trip_count(emitter, mlir, start, stop, known)
         return Counter(
-            emitter, mlir, index_type, emitter.constant(mlir, 0), distance, emitter.constant(mlir, -known), start,
-            emitter.constant(mlir, -1),
-        )  # fmt: skip
+            emitter, mlir, index_type, emitter.constant(mlir, 0), trips, emitter.constant(mlir, 1), start, step
+        )
+
+    def by_ones(self) -> Counter:
+        """The same loop by a counter that may be stepped once too often without wrapping."""
+        if not self.may_wrap:
+            return self
+        emitter, mlir = self.emitter, self.mlir
+        trips = _trip_count(emitter, mlir, self.start, self.stop, 1, self.step)
+        zero, one = emitter.constant(mlir, 0), emitter.constant(mlir, 1)
+        return Counter(emitter, mlir, self.type, zero, trips, one, self.start, self.step)
 
 
 def _bound(call: LoopCall, what: str, bound: Any) -> Any:
@@ -239,17 +253,39 @@ def _index_type(bounds: list[Any]) -> Any:
     return result
 
 
-def _trip_count(emitter: Emitter, mlir: str, start: int, stop: int, step: int) -> int:
-    """Number of iterations for a step whose sign is not known: none for a step of 0."""
+def _may_wrap(call: LoopCall, count_type: Any) -> bool:
+    """Whether the number after the last may lie beyond the type, for a known step above 0."""
+    step, stop = values.unwrap(call.step), values.unwrap(call.stop)
+    if step == 1:
+        return False
+    return isinstance(stop, values.tensor) or stop - 1 + step > count_type.get_int_max_value()
+
+
+def _trip_count(emitter: Emitter, mlir: str, start: int, stop: int, known: int | None, step: int = 0) -> int:
+    """Number of iterations, at most the largest signed number: none for a step of 0.
+
+    known   the step; 1 for the step `step`, which is above 0; None for the step `step`, whose sign is not known
+    """
 
     def op(name: str, *operands: int) -> int:
         return emitter.op1(f"arith.{name}", operands, [mlir])
 
+    def compare(predicate: int, a: int, b: int) -> int:
+        return emitter.op1("arith.cmpi", [a, b], ["i1"], {"predicate": f"{predicate} : i64"})
+
     zero, one = emitter.constant(mlir, 0), emitter.constant(mlir, 1)
-    up = emitter.op1("arith.cmpi", [step, zero], ["i1"], {"predicate": "4 : i64"})
-    still = emitter.op1("arith.cmpi", [step, zero], ["i1"], {"predicate": "0 : i64"})
-    distance = op("select", up, op("subi", stop, start), op("subi", start, stop))
-    size = op("maxsi", op("select", up, step, op("subi", zero, step)), one)
-    padded = op("addi", op("maxsi", distance, zero), op("subi", size, one))
-    # Unsigned, so that a distance near the largest integer does not wrap.
-    return op("select", still, zero, op("divui", padded, size))
+    rises, falls = compare(2, start, stop), compare(4, start, stop)
+    up_by, down_by = op("subi", stop, start), op("subi", start, stop)
+    if known is not None:
+        runs, distance = (rises, up_by) if known > 0 else (falls, down_by)
+        size = step or emitter.constant(mlir, abs(known))
+    else:
+        up = compare(4, step, zero)
+        runs = emitter.op1("arith.select", [up, rises, falls], ["i1"])
+        runs = emitter.op1("arith.andi", [runs, compare(1, step, zero)], ["i1"])
+        distance = op("select", up, up_by, down_by)
+        # Never 0, so that the quotient is that of a loop that runs or is not looked at.
+        size = op("maxui", op("select", up, step, op("subi", zero, step)), one)
+    # Unsigned, for bounds further apart than the largest signed number.
+    steps = op("addi", op("divui", op("subi", distance, one), size), one)
+    return op("select", runs, steps, zero)

@@ -1,7 +1,7 @@
 // RUN: kiln-opt %s --kiln-to-llvm | FileCheck %s
 // Only the LLVM dialect is left; in particular no unrealized cast.
 // RUN: kiln-opt %s --kiln-to-llvm | FileCheck %s --check-prefix=ONLY
-// ONLY-NOT: {{(scf|cf|arith|math|vector|ub|func)\.[a-z]}}
+// ONLY-NOT: {{[^a-z](scf|cf|arith|math|vector|ub|func)\.[a-z]}}
 // ONLY-NOT: unrealized_conversion_cast
 
 // CHECK-LABEL: llvm.func @loop
@@ -75,4 +75,60 @@ func.func @divisions(%a: i32, %b: i32) -> (i32, i32) {
 func.func @poison() -> vector<4xf32> {
   %p = ub.poison : vector<4xf32>
   return %p : vector<4xf32>
+}
+
+// A counter that may wrap when it passes the upper bound. From 0: compared as an unsigned number, after a signed
+// comparison of the bounds.
+// CHECK-LABEL: llvm.func @from_zero
+// CHECK-SAME: (%[[UPPER:.*]]: i32)
+// CHECK: %[[RUNS:.*]] = llvm.icmp "sgt" %[[UPPER]], %{{.*}} : i32
+// CHECK: llvm.cond_br %[[RUNS]]
+// CHECK: %[[NEXT:.*]] = llvm.add
+// CHECK: %[[MORE:.*]] = llvm.icmp "ult" %[[NEXT]], %[[UPPER]] : i32
+// CHECK: llvm.cond_br %[[MORE]]
+func.func @from_zero(%n: i32) -> i32 {
+  %c0 = arith.constant 0 : i32
+  %c64 = arith.constant 64 : i32
+  %r = scf.for %i = %c0 to %n step %c64 iter_args(%s = %c0) -> (i32) : i32 {
+    %t = arith.xori %s, %i : i32
+    scf.yield %t : i32
+  }
+  return %r : i32
+}
+
+// From anywhere: compared before the step.
+// CHECK-LABEL: llvm.func @from_anywhere
+// CHECK-SAME: (%[[FIRST:.*]]: i32, %[[UPPER:.*]]: i32
+// CHECK: llvm.icmp "slt" %[[FIRST]], %[[UPPER]] : i32
+// CHECK: %[[LIMIT:.*]] = llvm.intr.ssub.sat(%[[UPPER]], %{{.*}})
+// CHECK: ^{{.*}}(%[[I:.*]]: i32, %{{.*}}: i32):
+// CHECK: llvm.add %[[I]]
+// CHECK: llvm.icmp "slt" %[[I]], %[[LIMIT]] : i32
+func.func @from_anywhere(%first: i32, %n: i32) -> i32 {
+  %c64 = arith.constant 64 : i32
+  %r = scf.for %i = %first to %n step %c64 iter_args(%s = %first) -> (i32) : i32 {
+    %t = arith.xori %s, %i : i32
+    scf.yield %t : i32
+  }
+  return %r : i32
+}
+
+// Bounds that are known to be far from the end, and steps of one, which cannot pass the upper bound.
+// CHECK-LABEL: llvm.func @far_from_the_end
+// CHECK-NOT: ssub
+// CHECK-NOT: "ult"
+// CHECK: llvm.return
+func.func @far_from_the_end(%first: i32, %n: i32) -> i32 {
+  %c1 = arith.constant 1 : i32
+  %c64 = arith.constant 64 : i32
+  %end = arith.constant 2147483584 : i32
+  %r = scf.for %i = %first to %end step %c64 iter_args(%s = %first) -> (i32) : i32 {
+    %t = arith.xori %s, %i : i32
+    scf.yield %t : i32
+  }
+  %u = scf.for %i = %first to %n step %c1 iter_args(%s = %r) -> (i32) : i32 {
+    %t = arith.xori %s, %i : i32
+    scf.yield %t : i32
+  }
+  return %u : i32
 }

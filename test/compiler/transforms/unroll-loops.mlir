@@ -45,7 +45,7 @@ func.func @whole_rounds() -> i32 {
   return %r : i32
 }
 
-// Unknown bounds: an empty loop stays empty, and the count is unsigned.
+// Unknown bounds: an empty loop stays empty, and the count is unsigned. The first loop never passes the upper bound.
 // CHECK-LABEL: func @unknown_bounds
 // CHECK-SAME: (%[[LB:.*]]: i32, %[[UB:.*]]: i32, %[[STEP:.*]]: i32)
 // CHECK: %[[RUNS:.*]] = arith.cmpi slt, %[[LB]], %[[UB]]
@@ -54,8 +54,12 @@ func.func @whole_rounds() -> i32 {
 // CHECK: %[[COUNT:.*]] = arith.ceildivui %[[SPAN]], %[[STEP]]
 // CHECK: %[[WHOLE:.*]] = arith.divui %[[COUNT]], %{{.*}}
 // CHECK: %[[STRIDE:.*]] = arith.muli %[[STEP]], %{{.*}}
-// CHECK: %[[LENGTH:.*]] = arith.muli %[[WHOLE]], %[[STRIDE]]
-// CHECK: %[[MID:.*]] = arith.addi %[[LB]], %[[LENGTH]]
+// CHECK: %[[USED:.*]] = arith.muli %[[WHOLE]], %{{.*}}
+// CHECK: %[[ALL:.*]] = arith.cmpi eq, %[[USED]], %[[COUNT]]
+// CHECK: %[[REACH:.*]] = arith.muli %[[WHOLE]], %[[STRIDE]]
+// CHECK: %[[LENGTH:.*]] = arith.select %[[ALL]], %[[SPAN]], %[[REACH]]
+// CHECK: %[[FAR:.*]] = arith.addi %[[LB]], %[[LENGTH]]
+// CHECK: %[[MID:.*]] = arith.maxsi %[[FAR]], %[[LB]]
 // CHECK: scf.for %{{.*}} = %[[LB]] to %[[MID]] step %[[STRIDE]]
 // CHECK: scf.for %{{.*}} = %[[MID]] to %[[UB]] step %[[STEP]]
 func.func @unknown_bounds(%lb: i32, %ub: i32, %step: i32) -> i32 {
