@@ -7,14 +7,14 @@ standard.py   reductions, softmax, index arithmetic      random.py     Philox
 helpers.py    names that ports import from standard.py
 loops.py      range, static_range, condition             debugging.py  print, assert, hints
 methods.py    functions as methods of tensors            extra/        names of device libraries
-target_info.py    what the kernel is compiled for
-semantic/     what all of it means in tile IR            core.py       these names by Triton's path
+target_info.py    the target the kernel is compiled for
+semantic/     typing rules, and the tile IR of each op   core.py       these names under Triton's path
 
-Names are those of Triton's `tl`; one that Triton lacks raises AttributeError, so that feature tests work. Where
-the meaning differs, it is wider or more exact: a tile's side is any 2^k * m with m odd and at most 31, `cat` keeps
-the order, sums of 16-bit floats are taken in fp32 and rounded once, what is beyond the range of fp8 (infinity too)
-becomes its largest number on every target and in constants, `-x` of a float changes the sign of zero too, an unsigned
-offset is never read as negative, and a constexpr number has the methods of a scalar.
+The names are those of Triton's `tl`; a name that Triton lacks raises AttributeError, so that feature tests work. Where
+the semantics differ from Triton's, they are more general or more precise: a tile's side is any 2^k * m with m odd and
+at most 31; `cat` keeps the order; 16-bit floats are summed in fp32 and rounded once; conversion to fp8 saturates
+(infinity included) on every target and in constants; `-x` of a float flips the sign of zero too; an unsigned offset is
+never read as negative; and a constexpr number has the methods of a scalar.
 """
 
 from kiln.frontend import identity as _identity  # noqa: F401 (before the files it looks at are loaded)
@@ -178,15 +178,15 @@ from .values import constexpr, slice, tensor, tensor_descriptor, tuple
 
 _attach()
 
-# Files that Triton has no module for are no names of the language: a test for a name must not find one of them.
+# Submodules that Triton does not have must not be visible as names of the language: feature tests would find them.
 for _name in ("builtin", "compute", "debugging", "helpers", "loops", "memory", "methods", "shapes"):
     globals().pop(_name)
 
 
 class const:
-    """Annotation of a pointer, or a tensor descriptor, that the kernel does not write: `x_ptr: kl.const`.
+    """Annotates a pointer or a tensor descriptor that the kernel does not write through: `x_ptr: kl.const`.
 
-    Stores and atomics through it, and through what is computed or made from it, are errors while compiling.
+    Stores and atomics through it, or through anything derived from it, are compile errors.
     """
 
 

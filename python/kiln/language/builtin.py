@@ -1,4 +1,4 @@
-"""The mark of functions that kernels may call."""
+"""The decorator of functions that kernels may call."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def builtin(function: F) -> F:
-    """Marks a function of the language: callable inside kernels, on values that are already evaluated."""
+    """Marks a function of the language: kernels may call it, and its arguments are already evaluated."""
     function.__kiln_builtin__ = True  # type: ignore[attr-defined]
     return function
 
 
 extern = builtin
-"""Triton's mark of functions that call a device library; the same thing here."""
+"""Triton's decorator for functions that call a device library; the same as `builtin` here."""
 
 
 def is_builtin(function: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Program ids, choice, matrix products, reductions with a function of the user, escape hatches."""
+"""Program ids, selection, matrix products, reductions with a user's function, escape hatches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .values import tensor, unwrap
 
 @builtin
 def program_id(axis: Any) -> tensor:
-    """Position of this program instance along an axis (0, 1 or 2) of the grid: an int32 scalar.
+    """The index of this program instance along an axis (0, 1 or 2) of the grid: an int32 scalar.
 
     >>> pid = kl.program_id(0)
     """
@@ -27,7 +27,7 @@ def program_id(axis: Any) -> tensor:
 
 @builtin
 def num_programs(axis: Any) -> tensor:
-    """Number of program instances along an axis (0, 1 or 2) of the grid: an int32 scalar.
+    """The number of program instances along an axis (0, 1 or 2) of the grid: an int32 scalar.
 
     >>> for row in kl.range(kl.program_id(0), rows, kl.num_programs(0)): ...
     """
@@ -36,9 +36,9 @@ def num_programs(axis: Any) -> tensor:
 
 @builtin
 def where(condition: Any, x: Any, y: Any) -> tensor:
-    """`x` where the condition holds, else `y`; all three in one shape, the choices in one type.
+    """`x` where the condition holds, else `y`. All three broadcast to one shape; `x` and `y` are promoted to one type.
 
-    Both choices are evaluated: guard a load with its mask, not with `where`.
+    Both `x` and `y` are evaluated: guard a load with its mask, not with `where`.
 
     >>> y = kl.where(x > 0, x, 0.1 * x)
     """
@@ -55,22 +55,22 @@ def dot(
     max_num_imprecise_acc: Any = None,
     out_dtype: Any = float32,
 ) -> tensor:
-    """The product of matrices (M, K) and (K, N), added to `acc` if there is one; of rank 3 and above, batch by batch.
+    """Multiplies matrices (M, K) and (K, N) and adds `acc`, if given. With rank 3 and above, batch by batch.
 
-    Both operands have one type: int8 (sums in int32), fp8, fp16, bf16, fp32 (sums in fp32) or fp64; the two fp8 types
-    mix. Sides are any that tiles have.
+    Both operands have the same type: int8 (accumulated in int32), fp8, fp16, bf16, fp32 (accumulated in fp32) or fp64;
+    the two fp8 types may be mixed. Any legal side of a tile will do.
 
-    acc                     of the product's type; its sum with the product is rounded once, at its end
-    out_dtype               fp16 for operands of fp8 and fp16: rounded from sums in fp32 (a tensor core may round them
-                            once for each of its instructions along K)
-    input_precision         what may stand for an fp32 operand: "ieee" (if none is given) itself, "tf32" its 11 leading
-                            bits (cut off where a tensor core reads memory, else rounded), "tf32x3" two such parts,
-                            "bf16x3" and "bf16x6" two and three parts of 8 bits. A target may be more exact than asked,
-                            never less; the CPU is always exact
-    allow_tf32              True for "tf32", False for "ieee"
-    max_num_imprecise_acc   how many products of fp8 operands along K a tensor core may sum in what it has for that (on
-                            Hopper about 14 bits) before their sum is added in fp32; 0: none. If none is given there is
-                            no limit, and `acc` may be summed so too, from dot to dot
+    acc                     must have the type of the product; its sum with the product is rounded once, at the end
+    out_dtype               fp16 is possible for fp8 and fp16 operands: the fp32 sums are rounded to it (a tensor core
+                            may round once for each of its instructions along K)
+    input_precision         how an fp32 operand may be represented: "ieee" (the default) exactly, "tf32" by its 11
+                            leading bits (truncated where a tensor core reads memory, else rounded), "tf32x3" by two
+                            such parts, "bf16x3" and "bf16x6" by two and three parts of 8 bits. A target may be more
+                            precise than requested, never less; the CPU is always exact
+    allow_tf32              True means "tf32", False "ieee"
+    max_num_imprecise_acc   how many products of fp8 operands along K a tensor core may sum at its own precision (about
+                            14 bits on Hopper) before the sum is added in fp32; 0: none. The default is no limit: `acc`
+                            too may then be accumulated at that precision, from dot to dot
 
     >>> acc = kl.dot(a, b, acc)
     """
@@ -91,15 +91,15 @@ def dot_scaled(
     rhs_k_pack: Any = True,
     out_dtype: Any = float32,
 ) -> tensor:
-    """A product whose operands carry a scale (a power of two, e8m0 in a uint8) for each 32 elements along K.
+    """A matrix product whose operands have a scale (a power of two, e8m0 in a uint8) for each 32 elements along K.
 
-    Formats: "e2m1" (two to a uint8, the lower bits first), "e4m3", "e5m2", "bf16", "fp16"; fp8 may come as uint8.
-    Scales have shapes (M, K / 32) and (N, K / 32), whatever side comes before them in a batch; None means 1, and 255
-    NaN. Products are exact and their sums fp32; only what leaves the range of a bf16 as it is scaled does so here too.
+    Formats: "e2m1" (two in a uint8, the lower bits first), "e4m3", "e5m2", "bf16", "fp16"; fp8 may be passed as uint8.
+    Scales have shapes (M, K / 32) and (N, K / 32), after any batch dimensions; None means 1, and 255 means NaN.
+    Products are exact and accumulated in fp32, except where a scaled operand leaves the range of bf16.
 
-    lhs_k_pack, rhs_k_pack   e2m1: whether pairs lie along K, or along M of the first and N of the second operand
-    out_dtype                type of the result and of `acc`: the sum in fp32 is rounded to it at its end
-    fast_math                nothing: a NaN among the scales is never overlooked
+    lhs_k_pack, rhs_k_pack   e2m1: whether pairs lie along K, or else along M of the first and N of the second operand
+    out_dtype                type of the result and of `acc`: the fp32 sum is rounded to it at the end
+    fast_math                has no effect: a NaN among the scales is always honoured
 
     >>> acc = kl.dot_scaled(a, a_scale, "e4m3", b, b_scale, "e4m3", acc)
     """
@@ -110,11 +110,11 @@ def dot_scaled(
 
 @builtin
 def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False) -> Any:
-    """All elements along an axis combined to one; of the whole tile, if the axis is None.
+    """Combines all elements along an axis into one; those of the whole tile, if the axis is None.
 
-    `combine_fn` is a jit function of two elements, associative; of a tuple of tiles it takes two groups of elements and
-    returns one. It may branch. If it loads, stores, combines atomically or asserts, neighbours are combined step by
-    step, each pair once.
+    `combine_fn` is an associative jit function of two elements; for a tuple of tiles it takes two groups of elements
+    and returns one. It may branch. If it loads, stores, asserts or uses atomics, neighbours are combined step by step,
+    and each pair is visited once.
 
     >>> product = kl.reduce(x, 0, multiply)
     """
@@ -123,8 +123,8 @@ def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False) -> An
 
 @builtin
 def associative_scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = False) -> Any:
-    """The running combination along an axis; from the end, if reversed. `combine_fn` as in `kl.reduce`; one with
-    effects sees each pair of a tree of partial results, some of them several times.
+    """The running combination along an axis; from the end, if reversed. `combine_fn` is as in `kl.reduce`; if it has
+    side effects, it is called for each pair in a tree of partial results, and for some pairs several times.
 
     >>> running = kl.associative_scan(x, 0, multiply)
     """
@@ -135,10 +135,10 @@ def associative_scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = Fals
 def inline_asm_elementwise(
     asm: Any, constraints: Any, args: Any, dtype: Any, is_pure: Any, pack: Any, portable: Any = None
 ) -> Any:
-    """Target assembly applied to `pack` elements at a time; one result for each dtype of a tuple.
+    """Applies target assembly to `pack` elements at a time; a tuple of dtypes gives one result for each.
 
-    A pointer takes a 64-bit register, its address; a result may be one. `portable`, a jit function of the elements
-    (addresses as int64), stands in on a target whose assembly this is not.
+    A pointer is passed as its address in a 64-bit register; results may be pointers too. `portable`, a jit function of
+    the elements (addresses as int64), is used instead on targets that do not have this assembly.
 
     >>> y = kl.inline_asm_elementwise("add.f32 $0, $1, $1;", "=f,f", [x], kl.float32, True, 1, portable=double)
     """
@@ -147,9 +147,9 @@ def inline_asm_elementwise(
 
 @builtin
 def extern_elementwise(lib_name: Any, lib_path: Any, args: Any, arg_type_symbol_dict: Any, is_pure: Any) -> tensor:
-    """A scalar function of a library applied to each element, chosen by the types of the arguments.
+    """Applies a scalar function of a library to each element; the types of the arguments select the function.
 
-    arg_type_symbol_dict   for each tuple of argument types: (symbol, type of the result)
+    arg_type_symbol_dict   maps each tuple of argument types to (symbol, result type)
 
     >>> y = kl.extern_elementwise("libdevice", "", [x], COSINE, is_pure=True)
     """
@@ -175,11 +175,11 @@ def extern_elementwise(lib_name: Any, lib_path: Any, args: Any, arg_type_symbol_
 
 @builtin
 def map_elementwise(scalar_fn: Any, *args: Any, pack: Any = 1) -> Any:
-    """A function of scalars applied to each element of tensors (which are brought to one shape).
+    """Applies a function of scalars to each element of tensors (which are broadcast to one shape).
 
-    The function may branch and loop on its arguments, load, store, combine atomically and assert: each element goes its
-    own way, in any order. It returns a scalar, several or none: one tensor for each. With `pack` it takes that many
-    neighbouring elements of each tensor, all of the first before those of the second, and returns as many of each
+    The function may branch and loop on its arguments, load, store, assert and use atomics: each element takes its own
+    path, in any order. For each scalar it returns (it may return none) there is one tensor. With `pack` it takes that
+    many neighbouring elements of each tensor, all of the first before those of the second, and returns as many of each
     result.
 
     >>> y = kl.map_elementwise(compare_and_pick, a, b)

@@ -1,4 +1,4 @@
-"""Promises to the compiler, printing and assertions, while compiling and while running."""
+"""Promises to the compiler; printing and assertions at compile time and at run time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def multiple_of(input: Any, values: Any) -> tensor:
 
 @builtin
 def max_contiguous(input: Any, values: Any) -> tensor:
-    """A promise: along each dimension, runs of the given length count up by one.
+    """A promise: along each dimension, the elements of each run of the given length count up by one.
 
     >>> offsets = kl.max_contiguous(offsets, BLOCK)
     """
@@ -32,7 +32,7 @@ def max_contiguous(input: Any, values: Any) -> tensor:
 
 @builtin
 def max_constancy(input: Any, values: Any) -> tensor:
-    """A promise: along each dimension, runs of the given length are equal.
+    """A promise: along each dimension, the elements of each run of the given length are equal.
 
     >>> flags = kl.max_constancy(flags, 8)
     """
@@ -41,7 +41,7 @@ def max_constancy(input: Any, values: Any) -> tensor:
 
 @builtin
 def assume(cond: Any) -> None:
-    """A promise the compiler may use: the scalar condition holds. If it does not, anything may happen.
+    """A promise: the scalar condition holds. If it does not, the behaviour is undefined.
 
     >>> kl.assume(n > 0)
     """
@@ -50,14 +50,14 @@ def assume(cond: Any) -> None:
 
 @builtin
 def debug_barrier() -> None:
-    """Orders the memory accesses of this program instance before and after it.
+    """Orders the program instance's memory accesses before the barrier with those after it.
 
     >>> kl.debug_barrier()
     """
     debug.barrier()
 
 
-# How many times something was printed while compiling: what does so is not left out when the result is known.
+# How often something was printed at compile time: code that prints is not skipped even where its result is known.
 prints = [0]
 
 
@@ -80,7 +80,7 @@ def static_print(*values: Any, sep: Any = " ", end: Any = "\n", file: Any = None
 
 @builtin
 def static_assert(cond: Any, msg: Any = "") -> None:
-    """Stops the compilation, with a message, unless a condition known at compile time holds.
+    """Fails the compilation with a message unless a condition known at compile time holds.
 
     >>> kl.static_assert(BLOCK % 16 == 0, "BLOCK must be a multiple of 16")
     """
@@ -101,7 +101,7 @@ def static_assert(cond: Any, msg: Any = "") -> None:
 
 @builtin
 def device_print(prefix: Any, *args: Any, hex: Any = False) -> None:
-    """Prints values while the kernel runs, each with program id and coordinates.
+    """Prints values while the kernel runs, each with its program id and coordinates.
 
     >>> kl.device_print("x", x)
     """
@@ -110,7 +110,7 @@ def device_print(prefix: Any, *args: Any, hex: Any = False) -> None:
 
 @builtin
 def device_assert(cond: Any, msg: Any = "", mask: Any = None) -> None:
-    """Stops the launch, with a message, if the condition fails for an element (where the mask holds, if one is given).
+    """Fails the launch with a message if the condition is false for an element (where the mask, if given, is true).
 
     >>> kl.device_assert(index < n, "index out of range")
     """

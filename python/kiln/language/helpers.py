@@ -1,4 +1,4 @@
-"""The helpers that ported programs take from Triton's `tl.standard` under the names they have there."""
+"""Private helpers of Triton's `tl.standard` that ported programs import, under Triton's names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _integer(value: Any, what: str) -> int:
 
 @builtin
 def _log2(i: Any) -> constexpr:
-    """The logarithm of a power of two; of another number, that of the next power of two below."""
+    """The binary logarithm of a number, rounded down."""
     return constexpr(_integer(i, "_log2").bit_length() - 1)
 
 
@@ -92,13 +92,13 @@ def _argmin_combine_tie_break_fast(value1: Any, index1: Any, value2: Any, index2
 
 @builtin
 def _pick_sum_dtype(in_dtype: Any, dtype: Any) -> Any:
-    """The type that a sum is taken in: the one asked for, else at least 32 bits of an integer; None for its own."""
+    """The accumulation type of a sum: the one requested, else at least 32 bits for integers; None for the own type."""
     return scalar_type(dtype) if unwrap(dtype) is not None else combine.sum_type(scalar_type(in_dtype))
 
 
 @builtin
 def _get_flip_dim(dim: Any, shape: Any) -> constexpr:
-    """A dimension counted from the front; the last, if none is named."""
+    """A dimension, counted from the front; the last one by default."""
     dim = unwrap(dim)
     rank = len(unwrap(shape))
     return constexpr(rank - 1 if dim is None else dim + rank if dim < 0 else dim)

@@ -11,14 +11,14 @@ from .values import constexpr, unwrap
 class range:
     """A counted loop, with hints for the compiler.
 
-    num_stages           how many iterations' loads may be in flight, where it differs from what the launch says; 0 and
-                         1: an iteration's loads begin with the iteration
-    loop_unroll_factor   how many iterations to write out
-    flatten              this loop and those in it may run as one, so that loads of the next iteration begin before this
-                         one ends (the loop over the tiles of a persistent kernel)
-    warp_specialize      loads may be left to warps of their own
-    disallow_acc_multi_buffer   one place for the accumulator of a product in the loop, not several in turn
-    disable_licm         what is the same in every iteration is computed in each
+    num_stages           how many iterations may have loads in flight, overriding the launch option; with 0 and 1, an
+                         iteration's loads are issued in the iteration itself
+    loop_unroll_factor   how many iterations to unroll
+    flatten              this loop and the loops in it may be merged into one, so that loads of the next iteration start
+                         before this one ends (for the loop over the tiles of a persistent kernel)
+    warp_specialize      loads may be moved to dedicated warps
+    disallow_acc_multi_buffer   keeps the accumulator of a product in the loop in one buffer, not in several in turn
+    disable_licm         does not hoist loop-invariant code
 
     >>> for k in kl.range(0, K, BLOCK_K, num_stages=3): ...
     """
@@ -55,7 +55,7 @@ class range:
 
 
 class static_range:
-    """A loop that is written out while the kernel is compiled; the bounds are constexpr, and so is the index.
+    """A loop that is fully unrolled at compile time; its bounds and its index are constexpr.
 
     >>> for i in kl.static_range(4): ...
     """
@@ -81,7 +81,7 @@ class condition:
     >>> while kl.condition(i < n, disable_licm=True): ...
     """
 
-    __kiln_builtin__ = True  # called in kernels, with values of the kernel
+    __kiln_builtin__ = True  # kernels call it, with their values
 
     def __init__(self, arg1: Any, disable_licm: Any = False):
         self.condition = arg1

@@ -52,7 +52,7 @@ def log2(x: Any) -> tensor:
 
 @builtin
 def sqrt(x: Any) -> tensor:
-    """Square root; in fp32 within 2 units of the last place on GPUs (see sqrt_rn). fp32, fp64.
+    """Square root; in fp32 within 2 ulp on GPUs (see sqrt_rn). fp32, fp64.
 
     >>> y = kl.sqrt(x)
     """
@@ -79,7 +79,7 @@ def rsqrt(x: Any) -> tensor:
 
 @builtin
 def sin(x: Any) -> tensor:
-    """Sine, of radians. fp32, fp64.
+    """Sine of an angle in radians. fp32, fp64.
 
     >>> y = kl.sin(x)
     """
@@ -88,7 +88,7 @@ def sin(x: Any) -> tensor:
 
 @builtin
 def cos(x: Any) -> tensor:
-    """Cosine, of radians. fp32, fp64.
+    """Cosine of an angle in radians. fp32, fp64.
 
     >>> y = kl.cos(x)
     """
@@ -106,7 +106,7 @@ def erf(x: Any) -> tensor:
 
 @builtin
 def floor(x: Any) -> tensor:
-    """The greatest whole number that is not above. fp32, fp64.
+    """Rounds down to an integer. fp32, fp64.
 
     >>> y = kl.floor(x)
     """
@@ -115,7 +115,7 @@ def floor(x: Any) -> tensor:
 
 @builtin
 def ceil(x: Any) -> tensor:
-    """The least whole number that is not below. fp32, fp64.
+    """Rounds up to an integer. fp32, fp64.
 
     >>> y = kl.ceil(x)
     """
@@ -124,7 +124,7 @@ def ceil(x: Any) -> tensor:
 
 @builtin
 def abs(x: Any) -> tensor:
-    """Absolute value of any number type.
+    """Absolute value, for any number type.
 
     >>> y = kl.abs(x)
     """
@@ -133,7 +133,7 @@ def abs(x: Any) -> tensor:
 
 @builtin
 def fma(x: Any, y: Any, z: Any) -> tensor:
-    """`x * y + z`, rounded once; of fp8 once in fp32 and then to fp8. Of integers, the plain expression.
+    """`x * y + z`, rounded once; for fp8, once in fp32 and then to fp8. For integers, the plain expression.
 
     >>> y = kl.fma(a, x, b)
     """
@@ -142,8 +142,8 @@ def fma(x: Any, y: Any, z: Any) -> tensor:
 
 @builtin
 def fdiv(x: Any, y: Any, ieee_rounding: Any = False) -> tensor:
-    """Quotient of floats, in the type of the operands. Correctly rounded with `ieee_rounding` and on the CPU; in fp32
-    within 2 units of the last place on GPUs otherwise, as is `/`.
+    """Quotient of floats, in the type of the operands. Correctly rounded with `ieee_rounding` and on the CPU; otherwise
+    within 2 ulp in fp32 on GPUs, as is `/`.
 
     >>> y = kl.fdiv(x, total)
     """
@@ -161,7 +161,7 @@ def div_rn(x: Any, y: Any) -> tensor:
 
 @builtin
 def umulhi(x: Any, y: Any) -> tensor:
-    """The upper half of the product of two 32- or 64-bit integers, taken as unsigned.
+    """The upper half of the product of two 32- or 64-bit integers, treated as unsigned.
 
     >>> high = kl.umulhi(x, 0xD2511F53)
     """
@@ -172,7 +172,7 @@ def umulhi(x: Any, y: Any) -> tensor:
 def maximum(x: Any, y: Any, propagate_nan: Any = PropagateNan.NONE) -> tensor:
     """The greater of two numbers, element by element.
 
-    With a NaN on one side, the number; with `propagate_nan=kl.PropagateNan.ALL`, NaN.
+    If one of them is NaN, the result is the other; with `propagate_nan=kl.PropagateNan.ALL`, it is NaN.
 
     >>> y = kl.maximum(x, 0)
     """
@@ -190,7 +190,7 @@ def minimum(x: Any, y: Any, propagate_nan: Any = PropagateNan.NONE) -> tensor:
 
 @builtin
 def clamp(x: Any, min: Any, max: Any, propagate_nan: Any = PropagateNan.NONE) -> tensor:
-    """Floats kept between two bounds. With `propagate_nan=kl.PropagateNan.ALL` a NaN stays one.
+    """Clamps floats to [min, max]. With `propagate_nan=kl.PropagateNan.ALL` a NaN stays NaN.
 
     >>> y = kl.clamp(x, -1.0, 1.0)
     """

@@ -20,10 +20,10 @@ def load(
     eviction_policy: Any = "",
     volatile: Any = False,
 ) -> tensor:
-    """What pointers point at: a scalar for a pointer, a tile for a tile of pointers or a block pointer.
+    """Reads memory: a scalar through a pointer, a tile through a tile of pointers or a block pointer.
 
-    mask              where false nothing is read; the element is `other`, or undefined without one
-    boundary_check    block pointers: the dimensions along which the block may leave the array
+    mask              where false, nothing is read; the element is `other`, or undefined if no `other` is given
+    boundary_check    block pointers: the dimensions along which the block may extend beyond the array
     padding_option    block pointers: what is read there, "zero" or "nan"
     cache_modifier    "", ".ca", ".cg", ".cs", ".cv": a hint
     eviction_policy   "", "evict_first", "evict_last": a hint
@@ -42,9 +42,9 @@ def store(
     cache_modifier: Any = "",
     eviction_policy: Any = "",
 ) -> None:
-    """Writes a value, converted to the element type, where pointers point.
+    """Writes a value, converted to the element type, through pointers.
 
-    Value and mask stretch to the pointers' shape. Where the mask is false nothing is written.
+    Value and mask are broadcast to the pointers' shape. Where the mask is false, nothing is written.
 
     >>> kl.store(y_ptr + offsets, y, mask=offsets < n)
     """
@@ -53,7 +53,7 @@ def store(
 
 @builtin
 def make_block_ptr(base: Any, shape: Any, strides: Any, offsets: Any, block_shape: Any, order: Any) -> tensor:
-    """A pointer to a block of a strided array: load, store and `kl.advance` it.
+    """A pointer to a block of a strided array, for `kl.load`, `kl.store` and `kl.advance`.
 
     shape, strides   of the whole array, in elements
     offsets          of the block's first element
@@ -79,8 +79,8 @@ def make_tensor_descriptor(
 ) -> tensor_descriptor:
     """Describes a strided array in global memory for loads and stores of whole blocks.
 
-    The last stride is 1 (known at compile time). Reads outside the array give zero, or NaN if so asked; writes there
-    go nowhere.
+    The last stride is 1 (known at compile time). Reads outside the array give zero, or NaN if requested; writes there
+    are dropped.
 
     >>> d = kl.make_tensor_descriptor(x_ptr, shape=(M, N), strides=(N, 1), block_shape=(BM, BN))
     """
@@ -107,10 +107,10 @@ def store_tensor_descriptor(desc: Any, offsets: Any, value: Any) -> None:
 
 @builtin
 def atomic_add(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> tensor:
-    """Adds to memory atomically and gives back what was there.
+    """Atomically adds to memory; returns the old value.
 
-    sem    "acquire", "release", "acq_rel" (if none is given) or "relaxed"
-    scope  "gpu" (if none is given), "cta" or "sys"
+    sem    "acquire", "release", "acq_rel" (the default) or "relaxed"
+    scope  "gpu" (the default), "cta" or "sys"
 
     >>> kl.atomic_add(total_ptr, kl.sum(x), sem="relaxed")
     """
@@ -119,7 +119,7 @@ def atomic_add(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope:
 
 @builtin
 def atomic_max(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> tensor:
-    """The greater of memory and a value to memory, atomically; gives back what was there.
+    """Atomically replaces memory by the greater of its value and `val`; returns the old value.
 
     >>> kl.atomic_max(best_ptr, kl.max(x))
     """
@@ -128,7 +128,7 @@ def atomic_max(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope:
 
 @builtin
 def atomic_min(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> tensor:
-    """The lesser of memory and a value to memory, atomically; gives back what was there.
+    """Atomically replaces memory by the lesser of its value and `val`; returns the old value.
 
     >>> kl.atomic_min(least_ptr, kl.min(x))
     """
@@ -137,7 +137,7 @@ def atomic_min(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope:
 
 @builtin
 def atomic_and(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> tensor:
-    """Bitwise and of memory and an integer to memory, atomically; gives back what was there.
+    """Atomically ANDs an integer into memory, bitwise; returns the old value.
 
     >>> kl.atomic_and(flags_ptr, 0xFE)
     """
@@ -146,7 +146,7 @@ def atomic_and(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope:
 
 @builtin
 def atomic_or(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> tensor:
-    """Bitwise or of memory and an integer to memory, atomically; gives back what was there.
+    """Atomically ORs an integer into memory, bitwise; returns the old value.
 
     >>> kl.atomic_or(flags_ptr, 1)
     """
@@ -155,7 +155,7 @@ def atomic_or(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: 
 
 @builtin
 def atomic_xor(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> tensor:
-    """Bitwise exclusive or of memory and an integer to memory, atomically; gives back what was there.
+    """Atomically XORs an integer into memory, bitwise; returns the old value.
 
     >>> kl.atomic_xor(flags_ptr, 1)
     """
@@ -164,7 +164,7 @@ def atomic_xor(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope:
 
 @builtin
 def atomic_xchg(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> tensor:
-    """Puts a value into memory atomically and gives back what was there.
+    """Atomically writes a value to memory; returns the old value.
 
     >>> kl.atomic_xchg(lock_ptr, 0)
     """
@@ -173,7 +173,7 @@ def atomic_xchg(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope
 
 @builtin
 def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = None) -> tensor:
-    """Puts `val` into memory if `cmp` is there, atomically; gives back what was there.
+    """Atomically writes `val` to memory if `cmp` is there; returns the old value.
 
     >>> while kl.atomic_cas(lock_ptr, 0, 1) == 1: pass
     """

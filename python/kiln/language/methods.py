@@ -45,7 +45,7 @@ def desc_load(self: Any, offsets: Any, cache_modifier: Any = "", eviction_policy
 
 @builtin
 def desc_store(self: Any, offsets: Any, value: Any) -> None:
-    """Writes a block at the given offsets; what lies outside the array is dropped.
+    """Writes a block at the given offsets; elements outside the array are dropped.
 
     >>> d.store([row, 0], y)
     """
@@ -54,7 +54,7 @@ def desc_store(self: Any, offsets: Any, value: Any) -> None:
 
 @builtin
 def desc_gather(self: Any, x_offsets: Any, y_offset: Any) -> values.tensor:
-    """Rows picked by number, from a column on: `d.gather(rows, column)`.
+    """Reads the rows with the given numbers, starting at a column: `d.gather(rows, column)`.
 
     >>> x = d.gather(rows, 0)
     """
@@ -63,7 +63,7 @@ def desc_gather(self: Any, x_offsets: Any, y_offset: Any) -> values.tensor:
 
 @builtin
 def desc_scatter(self: Any, value: Any, x_offsets: Any, y_offset: Any) -> None:
-    """Rows of a tile to rows of the array: `d.scatter(value, rows, column)`.
+    """Writes the rows of a tile to the given rows of the array: `d.scatter(value, rows, column)`.
 
     >>> d.scatter(x, rows, 0)
     """
@@ -93,7 +93,7 @@ def attach() -> None:
         ("gather", desc_gather),
         ("scatter", desc_scatter),
     ):
-        function.__name__ = name  # as errors call it
+        function.__name__ = name  # errors show it
         setattr(values.tensor_descriptor, name, function)
     for op in ("add", "min", "max", "and", "or", "xor"):
         setattr(values.tensor_descriptor, f"atomic_{op}", _desc_atomic(op))

@@ -1,4 +1,4 @@
-"""Python's operators, for the values that have them: each goes to one method of two operands."""
+"""Python's operators as a base class: each calls `_operate` or `_unary`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Operators:
-    """Operators of a class that says what `_operate(op, left, right)` and `_unary(op)` mean."""
+    """Operators of a class that implements `_operate(op, left, right)` and `_unary(op)`."""
 
     __slots__ = ()
 

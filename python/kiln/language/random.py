@@ -1,4 +1,4 @@
-"""Random numbers by counter: the same seed and offset give the same number, on every target and in any order.
+"""Counter-based random numbers: the same seed and offset give the same number, on every target and in any order.
 
 The generator is Philox of Salmon et al., 4 words of 32 bits (or of 64, for 64-bit counters), 10 rounds.
 """
@@ -19,7 +19,7 @@ from .values import tensor, unwrap
 
 N_ROUNDS_DEFAULT = 10
 
-# Multipliers and key steps of the two widths.
+# Multipliers and key increments, by width.
 _PHILOX = {
     32: (0xD2511F53, 0xCD9E8D57, 0x9E3779B9, 0xBB67AE85),
     64: (0xD2E7470EE14C6C93, 0xCA5A826395121157, 0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B),
@@ -61,7 +61,7 @@ def philox_impl(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any, n_rounds: 
 
 @builtin
 def philox(seed: Any, c0: Any, c1: Any, c2: Any, c3: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> values.tuple:
-    """Philox with a 64-bit seed as key: its low word first.
+    """Philox with a 64-bit seed as the key, low word first.
 
     >>> r0, r1, r2, r3 = kl.philox(seed, offsets, 0, 0, 0)
     """
@@ -74,7 +74,7 @@ def philox(seed: Any, c0: Any, c1: Any, c2: Any, c3: Any, n_rounds: Any = N_ROUN
 
 @builtin
 def randint4x(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> values.tuple:
-    """Four tensors of random uint32 for a seed and offsets: all that one run of the generator gives.
+    """Four tensors of random uint32 for a seed and offsets: the whole output of one run of the generator.
 
     >>> a, b, c, d = kl.randint4x(seed, offsets)
     """
@@ -99,14 +99,14 @@ def randint(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> tensor:
 
 @builtin
 def uint_to_uniform_float(x: Any) -> tensor:
-    """Random integers as fp32 in [0, 1): the magnitude of the bits taken as signed, scaled.
+    """Random integers as fp32 in [0, 1): the bits read as signed, made non-negative and scaled.
 
     >>> u = kl.uint_to_uniform_float(kl.randint(seed, offsets))
     """
     x = to_tensor(x)
     element = x.type.scalar
     if element in (uint32, int32):
-        # The largest factor with which 2^31 - 1 stays below 1 in fp32.
+        # The largest factor that keeps 2^31 - 1 below 1 in fp32.
         signed, scale = int32, 4.6566127342e-10
     elif element in (uint64, int64):
         signed, scale = int64, 1.0842020432385337e-19
@@ -136,7 +136,7 @@ def rand4x(seed: Any, offsets: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> values.
 
 @builtin
 def pair_uniform_to_normal(u1: Any, u2: Any) -> values.tuple:
-    """Two uniform fp32 as two normal ones (Box and Muller).
+    """Turns two uniform fp32 numbers into two normally distributed ones (Box-Muller).
 
     >>> n1, n2 = kl.pair_uniform_to_normal(u1, u2)
     """
@@ -149,7 +149,7 @@ def pair_uniform_to_normal(u1: Any, u2: Any) -> values.tuple:
 
 @builtin
 def randn(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> tensor:
-    """Random fp32 of the normal distribution with mean 0 and deviation 1.
+    """Random fp32, normally distributed with mean 0 and standard deviation 1.
 
     >>> noise = kl.randn(seed, offsets)
     """
@@ -159,7 +159,7 @@ def randn(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> tensor:
 
 @builtin
 def randn4x(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> values.tuple:
-    """Four tensors of random fp32 of the normal distribution.
+    """Four tensors of random fp32, normally distributed.
 
     >>> a, b, c, d = kl.randn4x(seed, offsets)
     """

@@ -1,4 +1,4 @@
-"""Making tiles, converting them, and giving them other shapes."""
+"""Creating, converting and reshaping tiles."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .values import tensor
 
 @builtin
 def arange(start: Any, end: Any) -> tensor:
-    """The int32 tile start, start + 1, ..., end - 1. Both ends are constexpr; the length is a legal side.
+    """The int32 tile start, start + 1, ..., end - 1. Both bounds are constexpr; the length must be a legal side.
 
     >>> offsets = kl.program_id(0) * BLOCK + kl.arange(0, BLOCK)
     """
@@ -23,7 +23,7 @@ def arange(start: Any, end: Any) -> tensor:
 
 @builtin
 def full(shape: Any, value: Any, dtype: Any) -> tensor:
-    """A tile of one value (a number or a scalar), converted to `dtype`.
+    """A tile filled with one value (a number or a scalar), converted to `dtype`.
 
     >>> best = kl.full((M,), float("-inf"), kl.float32)
     """
@@ -41,7 +41,7 @@ def zeros(shape: Any, dtype: Any) -> tensor:
 
 @builtin
 def zeros_like(input: Any) -> tensor:
-    """Zeros in the shape and element type of a tile.
+    """A tile of zeros with the shape and element type of another.
 
     >>> total = kl.zeros_like(x)
     """
@@ -51,12 +51,12 @@ def zeros_like(input: Any) -> tensor:
 
 @builtin
 def cast(input: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any = False) -> tensor:
-    """The elements as another type; also `x.to(dtype)`.
+    """Converts the elements to another type; also `x.to(dtype)`.
 
-    Floats round to nearest even, or toward zero where a narrowing conversion asks for `fp_downcast_rounding="rtz"`.
-    fp8 saturates, however it rounds: a number beyond the largest finite one, infinity too, becomes that one, as on
-    NVIDIA's GPUs; NaN stays NaN. Floats become integers by dropping the fraction. `bitcast=True` keeps the bits; the
-    widths must agree.
+    Floats round to nearest even; a narrowing conversion with `fp_downcast_rounding="rtz"` rounds toward zero. fp8
+    saturates in either mode: a number beyond the largest finite one, or infinity, becomes the largest finite one, as on
+    NVIDIA's GPUs; NaN stays NaN. Conversion from float to integer drops the fraction. `bitcast=True` keeps the bits;
+    the widths must agree.
 
     >>> y = kl.cast(x, kl.float16)
     """
@@ -74,7 +74,7 @@ def to(input: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any = 
 
 @builtin
 def broadcast(input: Any, other: Any) -> values.tuple:
-    """Two tensors in one shape: scalars repeat, missing leading sides and sides of 1 stretch.
+    """Broadcasts two tensors to one shape: scalars, missing leading sides and sides of 1 are repeated.
 
     >>> a, b = kl.broadcast(x[:, None], y[None, :])
     """
@@ -83,7 +83,7 @@ def broadcast(input: Any, other: Any) -> values.tuple:
 
 @builtin
 def broadcast_to(input: Any, *shape: Any) -> tensor:
-    """A tensor stretched to a shape; only sides of 1 (and scalars) stretch.
+    """Broadcasts a tensor to a shape; only sides of 1 (and scalars) can be repeated.
 
     >>> y = kl.broadcast_to(x[:, None], (M, N))
     """
@@ -92,9 +92,9 @@ def broadcast_to(input: Any, *shape: Any) -> tensor:
 
 @builtin
 def reshape(input: Any, *shape: Any, can_reorder: Any = False) -> tensor:
-    """The same elements, in row-major order, in another shape of as many elements.
+    """The same elements, in row-major order, in another shape with as many elements.
 
-    `can_reorder` allows a target to choose another order where the use does not care; here the order is kept.
+    `can_reorder` allows a target to choose another order; Kiln always keeps the order.
 
     >>> y = kl.reshape(x, (M * N,))
     """
@@ -103,7 +103,7 @@ def reshape(input: Any, *shape: Any, can_reorder: Any = False) -> tensor:
 
 @builtin
 def view(input: Any, *shape: Any) -> tensor:
-    """`kl.reshape` by its older name.
+    """The older name of `kl.reshape`.
 
     >>> y = kl.view(x, (N, 2))
     """
@@ -112,7 +112,7 @@ def view(input: Any, *shape: Any) -> tensor:
 
 @builtin
 def ravel(x: Any, can_reorder: Any = False) -> tensor:
-    """All elements in one dimension, row-major.
+    """Flattens to one dimension, in row-major order.
 
     >>> flat = kl.ravel(x)
     """
@@ -122,7 +122,7 @@ def ravel(x: Any, can_reorder: Any = False) -> tensor:
 
 @builtin
 def expand_dims(input: Any, axis: Any) -> tensor:
-    """One new side of 1 at `axis`, or one at each of several axes (they count in the result).
+    """Inserts a side of 1 at `axis`, or one at each of several axes (positions in the result).
 
     >>> column = kl.expand_dims(x, 1)
     """
@@ -131,7 +131,7 @@ def expand_dims(input: Any, axis: Any) -> tensor:
 
 @builtin
 def squeeze(x: Any, dim: Any) -> tensor:
-    """Without side `dim`, which is 1.
+    """Removes side `dim`, which must be 1.
 
     >>> y = kl.squeeze(column, 1)
     """
@@ -145,8 +145,8 @@ def squeeze(x: Any, dim: Any) -> tensor:
 
 @builtin
 def unsqueeze(x: Any, dim: Any) -> tensor:
-    """One new side of 1 before side `dim`; behind the last where `dim` is the rank. A negative `dim` names a side that
-    `x` has, so that -1 is before the last one, other than the axis of `kl.expand_dims`.
+    """Inserts a side of 1 before side `dim`, or after the last one if `dim` is the rank. A negative `dim` counts the
+    sides of `x`: -1 inserts before the last side, unlike the axis of `kl.expand_dims`.
 
     >>> column = kl.unsqueeze(x, 1)
     """
@@ -160,7 +160,7 @@ def unsqueeze(x: Any, dim: Any) -> tensor:
 
 @builtin
 def to_tensor(x: Any) -> tensor:
-    """A number as a scalar of the type that it has in kernels; a tensor as it is.
+    """Turns a number into a scalar of the type it has in kernels; returns a tensor unchanged.
 
     >>> one = kl.to_tensor(1)
     """
@@ -169,7 +169,7 @@ def to_tensor(x: Any) -> tensor:
 
 @builtin
 def permute(input: Any, *dims: Any) -> tensor:
-    """Dimensions in another order: side i of the result is side `dims[i]` of the input.
+    """Permutes the dimensions: side i of the result is side `dims[i]` of the input.
 
     >>> y = kl.permute(x, (2, 0, 1))
     """
@@ -178,7 +178,7 @@ def permute(input: Any, *dims: Any) -> tensor:
 
 @builtin
 def trans(input: Any, *dims: Any) -> tensor:
-    """Dimensions in another order; with none given, the last two swapped. Of a matrix also `x.T`.
+    """Permutes the dimensions; by default swaps the last two. Also `x.T` for a matrix.
 
     >>> y = kl.trans(x)
     """
@@ -187,7 +187,7 @@ def trans(input: Any, *dims: Any) -> tensor:
 
 @builtin
 def join(a: Any, b: Any) -> tensor:
-    """Two tensors side by side along a new last dimension of 2.
+    """Joins two tensors along a new last dimension of 2.
 
     >>> pairs = kl.join(x, y)  # pairs[i, 0] is x[i], pairs[i, 1] is y[i]
     """
@@ -196,7 +196,7 @@ def join(a: Any, b: Any) -> tensor:
 
 @builtin
 def split(a: Any) -> values.tuple:
-    """The two halves of a last dimension of 2: what `kl.join` put together.
+    """Splits a tensor along a last dimension of 2: the inverse of `kl.join`.
 
     >>> x, y = kl.split(pairs)
     """
@@ -205,7 +205,7 @@ def split(a: Any) -> values.tuple:
 
 @builtin
 def interleave(a: Any, b: Any) -> tensor:
-    """Elements of two tensors in turn along the last dimension: a0, b0, a1, b1, ...
+    """Interleaves two tensors along the last dimension: a0, b0, a1, b1, ...
 
     >>> y = kl.interleave(even, odd)
     """
@@ -218,7 +218,7 @@ def interleave(a: Any, b: Any) -> tensor:
 
 @builtin
 def cat(input: Any, other: Any, can_reorder: Any = False, dim: Any = 0) -> tensor:
-    """Two tiles one after the other along a dimension. The order is kept, whatever `can_reorder` allows.
+    """Concatenates two tiles along a dimension. The order is always kept, even with `can_reorder`.
 
     >>> y = kl.cat(left, right)
     """
@@ -227,7 +227,7 @@ def cat(input: Any, other: Any, can_reorder: Any = False, dim: Any = 0) -> tenso
 
 @builtin
 def flip(x: Any, dim: Any = None) -> tensor:
-    """The elements in reverse along a dimension; the last one, if none is given.
+    """Reverses the elements along a dimension, by default the last.
 
     >>> y = kl.flip(x)
     """
@@ -236,9 +236,9 @@ def flip(x: Any, dim: Any = None) -> tensor:
 
 @builtin
 def gather(src: Any, index: Any, axis: Any) -> tensor:
-    """Elements picked along an axis: `result[i, j] = src[index[i, j], j]` for axis 0 of a matrix.
+    """Gathers elements along an axis: `result[i, j] = src[index[i, j], j]` for axis 0 of a matrix.
 
-    The shapes agree but along the axis. An index outside the source is undefined.
+    The shapes must agree except along the axis. An index outside the source is undefined behaviour.
 
     >>> y = kl.gather(x, kl.arange(0, N) ^ 1, 0)
     """
@@ -247,7 +247,8 @@ def gather(src: Any, index: Any, axis: Any) -> tensor:
 
 @builtin
 def histogram(input: Any, num_bins: Any, mask: Any = None) -> tensor:
-    """How often each of 0, ..., num_bins - 1 occurs in a tile of integers of rank 1; int32. Others are not counted.
+    """Counts how often each of 0, ..., num_bins - 1 occurs in a rank-1 tile of integers; int32. Other values are
+    ignored.
 
     >>> counts = kl.histogram(x, 64, mask=offsets < n)
     """
@@ -256,7 +257,7 @@ def histogram(input: Any, num_bins: Any, mask: Any = None) -> tensor:
 
 @builtin
 def sort(x: Any, dim: Any = None, descending: Any = False) -> tensor:
-    """The elements in order along the last dimension. NaN sorts last (ascending).
+    """Sorts along the last dimension. NaN comes last in ascending order.
 
     >>> y = kl.sort(x)
     """
@@ -265,7 +266,8 @@ def sort(x: Any, dim: Any = None, descending: Any = False) -> tensor:
 
 @builtin
 def topk(x: Any, k: Any, dim: Any = None, descending: Any = True) -> tensor:
-    """The k greatest elements of the last dimension, greatest first (the least, least first, if not descending).
+    """The k greatest elements along the last dimension, greatest first (with `descending=False` the k least, least
+    first).
 
     >>> best = kl.topk(x, 8)
     """
@@ -274,7 +276,7 @@ def topk(x: Any, k: Any, dim: Any = None, descending: Any = True) -> tensor:
 
 @builtin
 def bitonic_merge(x: Any, dim: Any = None, descending: Any = False) -> tensor:
-    """A sequence that rises and then falls (or the reverse) along the last dimension, brought in order.
+    """Sorts a bitonic sequence, one that rises and then falls or the reverse, along the last dimension.
 
     >>> y = kl.bitonic_merge(kl.cat(ascending, kl.flip(other)))
     """
@@ -283,12 +285,12 @@ def bitonic_merge(x: Any, dim: Any = None, descending: Any = False) -> tensor:
 
 @builtin
 def item(input: Any) -> tensor:
-    """The scalar of a tile with one element.
+    """The only element of a tile, as a scalar.
 
     >>> first = kl.sum(x, keep_dims=True).item()
     """
     return shape.unsplat(semantic.to_tensor(input))
 
 
-# `shape` is a parameter of some functions above; they reach the module by this name.
+# Some functions above have a parameter `shape`; they refer to the module by this name.
 _shape = shape

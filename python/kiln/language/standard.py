@@ -1,7 +1,7 @@
-"""Library functions written over the others: reductions, running sums, softmax, index arithmetic.
+"""Library functions built from the other ones: reductions, running sums, softmax, index arithmetic.
 
-They are Python over tensors, traced into the kernel where they are called: what they emit carries the caller's source
-position, and no source of the library is parsed to compile a kernel.
+They are plain Python over tensors, traced into the calling kernel: the ops they emit carry the caller's source
+position, and compiling a kernel parses no source of the library.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .values import constexpr, tensor, unwrap
 
 @builtin
 def cdiv(x: Any, div: Any) -> Any:
-    """Ceiling of a quotient of integers that are not negative; of constexprs a constexpr.
+    """Quotient of non-negative integers, rounded up. Of constexprs, a constexpr.
 
     >>> blocks = kl.cdiv(n, BLOCK)
     """
@@ -54,16 +54,16 @@ def sigmoid(x: Any) -> tensor:
     """
     x = to_tensor(x)
     elementwise.wide_float(x, "kl.sigmoid")
-    # Of -|x|, whose exponential is not too large for its type: 1 / (1 + exp(-x)) would lose what is below normal.
+    # exp(-|x|) cannot overflow. 1 / (1 + exp(-x)) would, and lose the subnormal results.
     small = elementwise.math_op("exp", "kl.sigmoid", -elementwise.absolute(x))
     return arithmetic.where(x >= 0, 1.0, small) / (1 + small)
 
 
 @builtin
 def softmax(x: Any, dim: Any = None, keep_dims: Any = False, ieee_rounding: Any = False) -> tensor:
-    """e^x over its sum along a dimension (the first, if none is given), shifted so that nothing overflows.
+    """e^x divided by its sum along a dimension (by default the first), shifted so that nothing overflows.
 
-    fp32, fp64. The result has the shape of `x`; `keep_dims` says nothing more.
+    fp32, fp64. The result has the shape of `x`; `keep_dims` has no effect.
 
     >>> p = kl.softmax(scores, 1)
     """
@@ -77,9 +77,10 @@ def softmax(x: Any, dim: Any = None, keep_dims: Any = False, ieee_rounding: Any 
 
 @builtin
 def swizzle2d(i: Any, j: Any, size_i: Any, size_j: Any, size_g: Any) -> values.tuple:
-    """Row and column of a size_i x size_j grid of blocks, walked in groups of `size_g` rows, column by column.
+    """Renumbers the blocks of a size_i x size_j grid so that they are visited in groups of `size_g` rows, column by
+    column; returns the new row and column.
 
-    Neighbouring programs then share rows and columns, which keeps them in cache.
+    Neighbouring programs then share rows and columns, which keeps these in cache.
 
     >>> m, n = kl.swizzle2d(pid // grid_n, pid % grid_n, grid_m, grid_n, 8)
     """
@@ -100,8 +101,8 @@ def _times(a: Any, b: Any) -> tensor:
 def sum(input: Any, axis: Any = None, keep_dims: Any = False, dtype: Any = None) -> tensor:
     """Sum along an axis; of all elements, if the axis is None.
 
-    Integers of less than 32 bits are summed in 32 and give 32. fp16, bf16 and fp8 are summed in fp32 and rounded once.
-    `dtype` is the type to convert to first, and of the result.
+    Integers narrower than 32 bits are summed in 32 bits, and so is the result. fp16, bf16 and fp8 are summed in fp32
+    and rounded once. With `dtype`, elements are converted to that type first, and the result has it.
 
     >>> mean = kl.sum(x, 0) / n
     """
@@ -112,7 +113,7 @@ def sum(input: Any, axis: Any = None, keep_dims: Any = False, dtype: Any = None)
 
 
 def _accumulated(x: tensor, function: Any) -> tensor:
-    """A sum or product taken in a type that holds it; floats come back in their own."""
+    """A sum or product computed in a wide enough type; narrow floats are converted back to their own."""
     element = x.type.scalar
     if element.is_ptr():
         return function(x)
@@ -132,10 +133,10 @@ def max(
     return_indices_tie_break_left: Any = True,
     keep_dims: Any = False,
 ) -> Any:
-    """Maximum along an axis; of all elements, if the axis is None. Narrow types come back as fp32 or int32.
+    """Maximum along an axis; of all elements, if the axis is None. Narrow types give fp32 or int32.
 
-    `return_indices` gives (maximum, its index) in the input's own type (bf16 as fp32); of equals the first, unless
-    `return_indices_tie_break_left` is False.
+    `return_indices` gives (maximum, its index), the maximum in the input's own type (bf16 as fp32); among equals the
+    first, unless `return_indices_tie_break_left` is False.
 
     >>> best, where = kl.max(x, 0, return_indices=True)
     """
@@ -150,7 +151,7 @@ def min(
     return_indices_tie_break_left: Any = True,
     keep_dims: Any = False,
 ) -> Any:
-    """Minimum along an axis; as `kl.max`.
+    """Minimum along an axis; otherwise as `kl.max`.
 
     >>> least = kl.min(x, 0)
     """
@@ -159,7 +160,7 @@ def min(
 
 @builtin
 def argmax(input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = False) -> tensor:
-    """Index of the maximum along an axis, int32; of equals the first, unless `tie_break_left` is False.
+    """Index of the maximum along an axis, int32; among equals the first, unless `tie_break_left` is False.
 
     >>> where = kl.argmax(x, 0)
     """
@@ -168,7 +169,7 @@ def argmax(input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = F
 
 @builtin
 def argmin(input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = False) -> tensor:
-    """Index of the minimum along an axis, int32; as `kl.argmax`.
+    """Index of the minimum along an axis, int32; otherwise as `kl.argmax`.
 
     >>> where = kl.argmin(x, 0)
     """
@@ -199,7 +200,7 @@ def reduce_or(input: Any, axis: Any, keep_dims: Any = False) -> tensor:
 def cumsum(input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None) -> tensor:
     """Running sum along an axis; from the end, if reversed.
 
-    Integers of less than 32 bits are summed in 32, bf16 in fp32; that is the type of the result.
+    Integers narrower than 32 bits are summed in 32 bits, bf16 in fp32; the result has that type.
 
     >>> positions = kl.cumsum(flags, 0) - 1
     """

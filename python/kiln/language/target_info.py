@@ -1,5 +1,5 @@
-"""What a kernel is compiled for: `kl.target_info`, under Triton's names. Known while compiling: of an `if` on it only
-the branch that holds is compiled. Outside a kernel the same functions are about the target that a launch would have.
+"""The target a kernel is compiled for: `kl.target_info`, under Triton's names. The answers are compile-time constants:
+an `if` on them compiles only the branch taken. Outside a kernel, the functions describe the target a launch would use.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ class Target(NamedTuple):
     backend: str
     """cuda or cpu."""
     arch: Any
-    """90 for sm_90a; the name of a row for the CPU."""
+    """90 for sm_90a; for the CPU, the name of the row."""
     warp_size: int
-    """Threads that step together; 1 on the CPU, where one thread runs an instance."""
+    """Threads in a warp; 1 on the CPU, where one thread runs an instance."""
 
 
 @constexpr_function
 def current_target() -> Target:
-    """What the kernel is compiled for.
+    """The target the kernel is compiled for.
 
     >>> kl.static_assert(kl.target_info.current_target().backend != "hip")
     """
@@ -58,7 +58,7 @@ def is_cpu() -> bool:
 
 @constexpr_function
 def is_hip() -> bool:
-    """False: Kiln has no target of AMD's.
+    """False: Kiln has no AMD target.
 
     >>> kl.static_assert(not kl.target_info.is_hip())
     """

@@ -1,7 +1,7 @@
 """Types of kernel values: numbers, pointers, tiles, block pointers, descriptors, tuples.
 
-Every type knows its name (`str(t)`), its MLIR text (`t.mlir`) and how many IR values it is made of (`flatten`). Types
-compare by content. Integers are signless in the IR: whether one is signed is known here and nowhere below.
+Every type knows its name (`str(t)`), its MLIR text (`t.mlir`) and the IR values it consists of (`flatten`). Types
+compare structurally. Integers are signless in the IR: only these types know the signedness.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class PropagateNan(Enum):
 
 
 class Kind(Enum):
-    """Rank of a number type in promotion."""
+    """The kind of a number type, ordered for promotion."""
 
     BOOLEAN = 0
     INTEGRAL = 1
@@ -82,7 +82,7 @@ class type_:
     def _no(self) -> bool:
         return False
 
-    # Questions that any type answers; a type overrides those it says yes to.
+    # Predicates that any type has; a type overrides those that hold for it.
     is_block = _no
     is_ptr = _no
     is_const = _no
@@ -126,12 +126,12 @@ class type_:
         return element_ty
 
     def flatten(self) -> list[str]:
-        """The MLIR types of the IR values that a value of this type is made of."""
+        """The MLIR types of the IR values that a value of this type consists of."""
         return [self.mlir]
 
 
 class dtype(type_):
-    """A number type. `kl.float32` and the other names are its only instances a kernel needs."""
+    """A number type. Kernels need no instances other than `kl.float32` and its siblings."""
 
     SINT_TYPES = ["int8", "int16", "int32", "int64"]
     UINT_TYPES = ["int1", "uint8", "uint16", "uint32", "uint64"]
@@ -161,7 +161,7 @@ class dtype(type_):
         "fp8e5": ("f8E5M2", 8, 2, 15),
         "fp8e4b8": (None, 8, 3, 8),
         "fp8e5b16": (None, 8, 2, 16),
-        "fp8e4b15": ("i8", 8, 3, 15),  # no target calculates with it: see semantic/cast.py
+        "fp8e4b15": ("i8", 8, 3, 15),  # no target computes in it: see semantic/cast.py
         "fp16": ("f16", 16, 10, 15),
         "bf16": ("bf16", 16, 7, 127),
         "fp32": ("f32", 32, 23, 127),
@@ -296,7 +296,7 @@ class dtype(type_):
 
 
 class pointer_type(type_):
-    """Address of an element in global memory. With a tile as element, a block pointer."""
+    """The address of an element in global memory. If the element is a tile, a block pointer."""
 
     def __init__(self, element_ty: type_, address_space: int = 1, const: bool = False):
         if not isinstance(element_ty, type_):
@@ -322,7 +322,7 @@ class pointer_type(type_):
 
 
 def is_legal_side(side: int) -> bool:
-    """Whether a tile may have this side: 2^k * m, m odd and at most 31."""
+    """Whether a tile may have this side: 2^k * m with m odd and at most 31."""
     if side <= 0:
         return False
     while side % 2 == 0:
@@ -331,7 +331,7 @@ def is_legal_side(side: int) -> bool:
 
 
 def nearest_legal_side(side: int) -> int:
-    """The least legal side that is not below `side`."""
+    """The smallest legal side that is at least `side`."""
     side = max(side, 1)
     while not is_legal_side(side):
         side += 1
@@ -339,9 +339,9 @@ def nearest_legal_side(side: int) -> int:
 
 
 def check_shape(shape: Sequence[int], argument: str | None = None) -> tuple[int, ...]:
-    """The sides of a tile as a tuple of ints; an error that names the rule if one breaks it.
+    """The sides of a tile as a tuple of ints; raises an error that states the rule if a side is illegal.
 
-    argument   the parameter the shape was passed for
+    argument   the parameter that the shape was passed for
     """
     sides = []
     for dim, side in enumerate(shape):
@@ -425,8 +425,8 @@ class block_type(type_):
 class tensor_descriptor_type(type_):
     """A strided array in global memory, read and written in blocks of one shape.
 
-    As IR values a descriptor is its base pointer, its shape and its strides (i64 each), everywhere: in a kernel's
-    arguments, in calls and in loops. The last stride is 1.
+    In a kernel's arguments, in calls and in loops alike, a descriptor is represented by these IR values: its base
+    pointer, its shape and its strides (i64 each). The last stride is 1.
     """
 
     def __init__(self, block: block_type, padding: str = "zero", const: bool = False):
@@ -463,7 +463,7 @@ class tensor_descriptor_type(type_):
 
 
 class tuple_type(type_):
-    """Several values, with field names if they came from a named tuple, and the class of a struct."""
+    """Several values, with field names if they come from a named tuple, and the class if they come from a struct."""
 
     def __init__(self, types: Sequence[type_], fields: Sequence[str] | None = None, cls: Any = None):
         self.types = list(types)
@@ -492,7 +492,7 @@ class tuple_type(type_):
 
 
 class constexpr_type(type_):
-    """Type of a value known at compile time: it is no IR value."""
+    """The type of a value known at compile time, which is no IR value."""
 
     def __init__(self, value: object):
         self.value = value
@@ -571,7 +571,7 @@ def parseable(text: str) -> bool:
 
 @builtin
 def get_int_dtype(bitwidth: int, signed: bool) -> dtype:
-    """The integer type of a width and signedness; kernels may ask, too."""
+    """The integer type of a width and signedness; kernels may call it too."""
     bitwidth, signed = getattr(bitwidth, "value", bitwidth), getattr(signed, "value", signed)
     if bitwidth == 1:
         return int1
@@ -579,7 +579,7 @@ def get_int_dtype(bitwidth: int, signed: bool) -> dtype:
 
 
 def as_const(ty: type_) -> Any:
-    """The type of pointers or of a descriptor through which nothing is written; any other type as it is."""
+    """The const version of a pointer type or descriptor type; any other type unchanged."""
     if isinstance(ty, block_type):
         return block_type(as_const(ty.element_ty), ty.shape)
     if isinstance(ty, pointer_type):
@@ -590,10 +590,10 @@ def as_const(ty: type_) -> Any:
 
 
 def with_element(like: type_, element_ty: type_) -> type_:
-    """`element_ty` in the shape of `like`."""
+    """`element_ty` with the shape of `like`."""
     return block_type(element_ty, like.shape) if like.is_block() else element_ty
 
 
 def of_shape(element_ty: type_, shape: Sequence[int]) -> type_:
-    """A tile, or the element type itself if there are no dimensions."""
+    """A tile type, or the element type itself if there are no dimensions."""
     return block_type(element_ty, shape) if len(shape) else element_ty

@@ -1,8 +1,9 @@
-"""Values a kernel computes with: tensors and scalars (IR values), constexpr (known now), tuples, descriptors.
+"""The values a kernel computes with: tensors and scalars (IR values), constexprs (known at compile time), tuples,
+descriptors.
 
-A `tensor` is a handle into the builder and a type; operators and methods go to `kiln.language.semantic`, so that a
-library function written over tensors in plain Python emits the same IR as kernel code does. Methods named like the free
-functions (`x.sum(0)`) are attached by `kiln.language` when it is imported.
+A `tensor` is a handle into the builder and a type; operators and methods call `kiln.language.semantic`, so that a
+library function in plain Python over tensors emits the same IR as kernel code. `kiln.language` attaches the methods
+named like free functions (`x.sum(0)`) when it is imported.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _Slice = builtins.slice
 
 
 def unwrap(value: Any) -> Any:
-    """A constexpr's value; anything else as it is."""
+    """A constexpr's value; anything else unchanged."""
     return value.value if isinstance(value, constexpr) else value
 
 
@@ -59,7 +60,7 @@ _PLAIN = (int, float, bool, str, type(None))
 
 
 def _plain(value: Any) -> Any:
-    """Numbers of other classes (numpy's scalars, fractions) as Python's own; anything else as it is."""
+    """Converts numbers of other classes (numpy's scalars, fractions) to Python's own; anything else is unchanged."""
     if isinstance(value, (int, float)):
         return value
     if isinstance(value, numbers.Integral):
@@ -70,9 +71,9 @@ def _plain(value: Any) -> Any:
 
 
 class constexpr(Operators):
-    """A value known at compile time. Operators fold; with a tensor they give a tensor.
+    """A value known at compile time. Operators on constexprs fold; with a tensor they give a tensor.
 
-    As an annotation (`BLOCK: kl.constexpr`) it makes a parameter of a kernel one.
+    As an annotation (`BLOCK: kl.constexpr`) it makes a kernel's parameter a constexpr.
 
     >>> (constexpr(6) // 4).value
     1
@@ -167,7 +168,7 @@ class constexpr(Operators):
 
 
 def _quotient(a: Any, b: Any) -> Any:
-    """Towards zero for integers, as in code that runs."""
+    """`//` that truncates toward zero for integers, as at run time."""
     if not (isinstance(a, int) and isinstance(b, int)):
         return a // b
     size = abs(a) // abs(b)
@@ -175,7 +176,7 @@ def _quotient(a: Any, b: Any) -> Any:
 
 
 def _remainder(a: Any, b: Any) -> Any:
-    """Of the sign of `a` for numbers, as in code that runs."""
+    """`%` whose result has the sign of `a` for numbers, as at run time."""
     if isinstance(a, int) and isinstance(b, int):
         return a - _quotient(a, b) * b
     if isinstance(a, (int, float)) and isinstance(b, (int, float)) and b != 0 and abs(a) != float("inf"):
@@ -204,8 +205,8 @@ FOLD: dict[str, Callable[[Any, Any], Any]] = {
     ">": lambda a, b: a > b,
     ">=": lambda a, b: a >= b,
 }
-"""What each operator does to two values known at compile time: what Python does, but that quotients and remainders have
-the signs that they have at run time."""
+"""What each operator does to two values known at compile time: what Python does, except that quotients and remainders
+have the signs they have at run time."""
 
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 
@@ -295,7 +296,7 @@ class tensor(Operators):
 
     @property
     def dtype(self) -> Any:
-        """The element type (of a scalar, its type)."""
+        """The element type; for a scalar, its type."""
         return self.type.scalar
 
     @property
@@ -366,9 +367,10 @@ class tensor(Operators):
 
 
 class tuple:
-    """Several values of a kernel. Of any types; made by `(a, b)`, taken apart by unpacking and indexing.
+    """Several values of a kernel, of any types. Made by `(a, b)`, taken apart by unpacking and indexing.
 
-    `fields`: their names, of a named tuple. `cls`: the class of a struct (`kiln.struct`), whose methods it has.
+    `fields`: the names of the values, for a named tuple. `cls`: the class, for a struct (`kiln.struct`), whose methods
+    the tuple then has.
     """
 
     __slots__ = ("cls", "fields", "values")
@@ -379,7 +381,7 @@ class tuple:
         self.cls = cls
 
     def like(self, values: Sequence[Any]) -> tuple:
-        """Other values under the same names."""
+        """A tuple of other values with the same field names and class."""
         return tuple(values, self.fields, self.cls)
 
     @property
@@ -461,8 +463,8 @@ class slice:
 class tensor_descriptor:
     """A strided array in global memory that is read and written in blocks.
 
-    Made by `kl.make_tensor_descriptor`, or passed to a kernel. Outside the array reads give the padding value and
-    writes go nowhere.
+    Made by `kl.make_tensor_descriptor`, or passed to a kernel. Outside the array, reads give the padding value and
+    writes are dropped.
     """
 
     __slots__ = ("_shape", "_strides", "base", "type")
@@ -475,7 +477,7 @@ class tensor_descriptor:
 
     @property
     def handle(self) -> int:
-        """The `!tile.desc`, made where it is first asked for in each use (the op is pure; duplicates fold)."""
+        """A new `!tile.desc`, made at each use (the op is pure; duplicates fold)."""
         from .semantic.descriptor import make_handle
 
         return make_handle(self)
@@ -494,7 +496,7 @@ class tensor_descriptor:
 
     @property
     def shape(self) -> tuple:
-        """Extents of the array (i64 values; not those of a block)."""
+        """Extents of the array, not of a block (i64 values)."""
         return tuple(self._shape)
 
     @property
@@ -507,7 +509,7 @@ class tensor_descriptor:
 
 
 def type_of(value: Any) -> type_:
-    """The type of any value of a kernel."""
+    """The type of any kernel value."""
     if isinstance(value, (tensor, tuple, tensor_descriptor)):
         return value.type
     if isinstance(value, (builtins.tuple, list)):
@@ -516,7 +518,7 @@ def type_of(value: Any) -> type_:
 
 
 def flatten(value: Any) -> list[int]:
-    """The handles of the IR values that a value is made of, in order."""
+    """The handles of the IR values that a value consists of, in order."""
     if isinstance(value, tensor):
         return [value.handle]
     if isinstance(value, tensor_descriptor):
@@ -527,12 +529,12 @@ def flatten(value: Any) -> list[int]:
 
 
 def flat_types(value: Any) -> list[str]:
-    """The MLIR types of `flatten(value)`; also of a type."""
+    """The MLIR types of `flatten(value)`; `value` may be a type."""
     return (value if isinstance(value, type_) else type_of(value)).flatten()
 
 
 def unflatten(like: Any, handles: Sequence[int]) -> Any:
-    """A value like `like` (a value or a type) made of these handles."""
+    """A value shaped like `like` (a value or a type), made of these handles."""
     handles = list(handles)
     value = _take(like, handles)
     assert not handles, "unflatten: more handles than the value is made of"
@@ -563,6 +565,6 @@ def _take_descriptor(like: tensor_descriptor_type, handles: list[int]) -> tensor
 
     base, *rest = [tensor(handles.pop(0), part) for part in like.parts()]
     shape, strides = rest[: like.rank], rest[like.rank :]
-    # Every descriptor's last stride is 1; the constant says so to the compiler.
+    # Every descriptor's last stride is 1; the constant tells the compiler so.
     strides[-1] = constant(int64, 1)
     return tensor_descriptor(like, base, shape, strides)

@@ -1,6 +1,6 @@
-"""Names of device libraries: `kl.extra.libdevice` everywhere, `kl.extra.cuda` for what only NVIDIA targets have.
+"""Device libraries: `kl.extra.libdevice` for all targets, `kl.extra.cuda` for what only NVIDIA targets have.
 
-Loaded when they are first named: few kernels do.
+They are loaded on first use, as few kernels need them.
 """
 
 import importlib

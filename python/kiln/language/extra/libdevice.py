@@ -1,6 +1,6 @@
 """The names of NVIDIA's libdevice: `kl.extra.libdevice.tanh`.
 
-What the math dialect has becomes its op, and what a short expression says becomes that expression. The rest is a
+A function that the math dialect has becomes its op, and a simple one becomes a short expression. The rest become a
 `tile.extern_call` of the `__nv_` function: on NVIDIA targets of CUDA's device library (`KILN_LIBDEVICE`), on the CPU
 one of the runtime (runtime/device/HostLibrary.cpp), called for each element.
 """
@@ -27,7 +27,7 @@ def _where(name: str) -> str:
 
 
 def _floats(name: str, *operands: Any) -> list[tensor]:
-    """Operands in one type, which must be fp32 or fp64."""
+    """Brings operands to one type, which must be fp32 or fp64."""
     tensors = elementwise.same_type(operands, _where(name))
     elementwise.wide_float(tensors[0], _where(name))
     return tensors
@@ -115,7 +115,7 @@ def div_rn(arg0: Any, arg1: Any) -> tensor:
 
 @builtin
 def fast_dividef(arg0: Any, arg1: Any) -> tensor:
-    """Quotient of fp32; correctly rounded but on a GPU.
+    """Quotient of fp32; correctly rounded except on GPUs.
 
     >>> z = libdevice.fast_dividef(x, y)
     """
@@ -154,7 +154,7 @@ def fast_exp10f(arg0: Any) -> tensor:
 
 @builtin
 def fdim(arg0: Any, arg1: Any) -> tensor:
-    """x - y where that is positive, else 0; NaN of NaN.
+    """x - y where that is positive, else 0; NaN if either is NaN.
 
     >>> z = libdevice.fdim(x, y)
     """
@@ -164,7 +164,7 @@ def fdim(arg0: Any, arg1: Any) -> tensor:
 
 @builtin
 def saturatef(arg0: Any) -> tensor:
-    """x kept within [0, 1]; NaN becomes 0.
+    """Clamps x to [0, 1]; NaN becomes 0.
 
     >>> y = libdevice.saturatef(x)
     """
@@ -174,7 +174,7 @@ def saturatef(arg0: Any) -> tensor:
 
 @builtin
 def hypot(arg0: Any, arg1: Any) -> tensor:
-    """Square root of x * x + y * y, without overflow on the way.
+    """Square root of x * x + y * y, without intermediate overflow.
 
     >>> z = libdevice.hypot(x, y)
     """
@@ -199,7 +199,7 @@ def rcbrt(arg0: Any) -> tensor:
 
 @builtin
 def fmin(arg0: Any, arg1: Any) -> tensor:
-    """The lesser; of a NaN and a number, the number.
+    """The lesser of two numbers; if one is NaN, the other.
 
     >>> z = libdevice.fmin(x, y)
     """
@@ -208,7 +208,7 @@ def fmin(arg0: Any, arg1: Any) -> tensor:
 
 @builtin
 def fmax(arg0: Any, arg1: Any) -> tensor:
-    """The greater; of a NaN and a number, the number.
+    """The greater of two numbers; if one is NaN, the other.
 
     >>> z = libdevice.fmax(x, y)
     """
@@ -251,7 +251,7 @@ def ldexp(arg0: Any, arg1: Any) -> tensor:
     element = x.type.scalar
     low, bias, mantissa = (-1022, 1023, 52) if element == float64 else (-126, 127, 23)
     integer = int64 if element == float64 else int32
-    # Three factors reach from the largest number to the least; each but the last is exact.
+    # Three factors span the range from the largest number to the smallest; all but the last are exact.
     span = bias - low + mantissa + bias
     n = arithmetic.extremum("min", arithmetic.extremum("max", cast(arg1, int32), -span), span)
     for _ in range(2):
@@ -264,7 +264,7 @@ def ldexp(arg0: Any, arg1: Any) -> tensor:
 
 @builtin
 def scalbn(arg0: Any, arg1: Any) -> tensor:
-    """`ldexp` by its other name.
+    """Another name of `ldexp`.
 
     >>> y = libdevice.scalbn(x, n)
     """
@@ -291,7 +291,7 @@ def _words(name: str, *operands: Any) -> list[tensor]:
 
 @builtin
 def popc(arg0: Any) -> tensor:
-    """Number of bits set: int32.
+    """The number of set bits: int32.
 
     >>> n = libdevice.popc(x)
     """
@@ -301,7 +301,7 @@ def popc(arg0: Any) -> tensor:
 
 @builtin
 def clz(arg0: Any) -> tensor:
-    """Number of zeros above the highest bit set: int32; the width, if none is.
+    """The number of leading zero bits: int32; the width, if no bit is set.
 
     >>> n = libdevice.clz(x)
     """
@@ -311,7 +311,7 @@ def clz(arg0: Any) -> tensor:
 
 @builtin
 def ffs(arg0: Any) -> tensor:
-    """Position of the lowest bit set, counted from 1: int32; 0, if none is.
+    """The position of the lowest set bit, counted from 1: int32; 0 if no bit is set.
 
     >>> n = libdevice.ffs(x)
     """
@@ -321,7 +321,7 @@ def ffs(arg0: Any) -> tensor:
 
 @builtin
 def brev(arg0: Any) -> tensor:
-    """The bits in reverse.
+    """The bits in reverse order.
 
     >>> y = libdevice.brev(x)
     """
@@ -331,7 +331,7 @@ def brev(arg0: Any) -> tensor:
     y = bitcast(x, _types.get_int_dtype(bits, False))
     step = bits // 2
     while step:
-        # The mask has `step` ones, `step` zeros, and so on.
+        # The mask alternates `step` ones and `step` zeros.
         mask = ((1 << bits) - 1) // ((1 << step) + 1)
         y = ((y >> step) & mask) | ((y & mask) << step)
         step //= 2
@@ -395,8 +395,8 @@ def rhadd(arg0: Any, arg1: Any) -> tensor:
 
 @builtin
 def byte_perm(arg0: Any, arg1: Any, arg2: Any) -> tensor:
-    """Four bytes of the eight of y and x, x the lower ones: the lowest three bits of each of the four lowest digits of
-    16 in s choose one.
+    """Selects four of the eight bytes of y (upper) and x (lower): the low three bits of each of the four lowest hex
+    digits of s select one.
 
     >>> z = libdevice.byte_perm(x, y, s)
     """
@@ -433,7 +433,7 @@ _NUMBERS = {
 
 
 def _convert(source: str, target: str, mode: str) -> None:
-    """float2int_rn and its kin. Integers are reached by the rounding named, floats by rounding to nearest."""
+    """float2int_rn and the like. Conversions to integers use the named rounding mode, to floats round to nearest."""
     rounding = {"rn": "roundeven", "rd": "floor", "ru": "ceil", "rz": None}[mode]
     name = f"{source}2{target}_{mode}"
 
@@ -460,7 +460,7 @@ _convert("float", "half", "rn")
 
 
 def _convert_directed(source: str, target: str, mode: str) -> None:
-    """A conversion to a float that rounds in a direction: no target but the library has one."""
+    """A conversion to float with directed rounding, which only the library has."""
     name = f"{source}2{target}_{mode}"
 
     def function(arg0: Any) -> tensor:
@@ -500,7 +500,7 @@ _reinterpret("longlong_as_double", int64, float64)
 
 @builtin
 def hiloint2double(arg0: Any, arg1: Any) -> tensor:
-    """The fp64 of an upper and a lower half, each of 32 bits.
+    """An fp64 made of its upper and lower 32 bits.
 
     >>> y = libdevice.hiloint2double(high, low)
     """
@@ -548,16 +548,16 @@ _rounded("llrint", "roundeven")
 _rounded("llround", "round")
 
 
-# --- calls of the library itself --------------------------------------------------------------------------------------
+# --- calls into the library -------------------------------------------------------------------------------------------
 
-# Number of float operands; the fp32 form has an f behind its name, the fp64 form none.
+# The number of float operands; the fp32 form has the suffix f, the fp64 form none.
 _EXTERN = {
     "cospi": 1, "cyl_bessel_i0": 1, "cyl_bessel_i1": 1, "erfcinv": 1, "erfcx": 1, "erfinv": 1, "j0": 1, "j1": 1,
     "lgamma": 1, "logb": 1, "nextafter": 2, "norm3d": 3, "norm4d": 4, "normcdf": 1, "normcdfinv": 1, "remainder": 2,
     "rhypot": 2, "rnorm3d": 3, "rnorm4d": 4, "sinpi": 1, "tgamma": 1, "y0": 1, "y1": 1,
 }  # fmt: skip
 
-# Arithmetic with a direction of rounding: __nv_fadd_rd of fp32, __nv_dadd_rd of fp64.
+# Arithmetic with directed rounding: __nv_fadd_rd for fp32, __nv_dadd_rd for fp64.
 _DIRECTED = {"add": 2, "sub": 2, "mul": 2, "div": 2, "fma": 3, "rcp": 1, "sqrt": 1}
 
 
@@ -583,7 +583,7 @@ for _name, _count in _EXTERN.items():
 for _name, _count in _DIRECTED.items():
     for _mode in ("rd", "rn", "ru", "rz"):
         if f"{_name}_{_mode}" not in globals():
-            # Of fma the letter is in front of the name only in fp32: __nv_fmaf_rd, __nv_fma_rd.
+            # For fma only the fp32 name has a letter, as a suffix: __nv_fmaf_rd, __nv_fma_rd.
             _pair = (
                 (f"__nv_fmaf_{_mode}", f"__nv_fma_{_mode}")
                 if _name == "fma"
@@ -624,7 +624,7 @@ def rcp64h(arg0: Any) -> tensor:
 
 @builtin
 def ilogb(arg0: Any) -> tensor:
-    """Exponent of x as int32; the least of 0 and NaN, the greatest of an infinity.
+    """The exponent of x as int32; the least int32 for 0 and NaN, the greatest for an infinity.
 
     >>> e = libdevice.ilogb(x)
     """

@@ -1,6 +1,6 @@
-"""What the language means: typing rules and the IR each operation becomes.
+"""The semantics of the language: typing rules, and the IR that each operation becomes.
 
-The front end calls the functions exported here for Python's own syntax; `kiln.language.core` for the functions.
+The front end calls the functions exported here for Python's own syntax, and `kiln.language.core` for functions.
 """
 
 from .arithmetic import (

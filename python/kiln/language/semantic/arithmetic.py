@@ -48,7 +48,7 @@ def binary(op: str, a: Any, b: Any) -> Any:
 
 
 def fold(op: str, a: Any, b: Any) -> Any:
-    """Two values known now, as Python evaluates them; None if they are not."""
+    """The folded result if both values are known at compile time; else None."""
     x, y = unwrap(a), unwrap(b)
     if isinstance(x, tensor) or isinstance(y, tensor):
         return None
@@ -109,7 +109,7 @@ def step(pointer: tensor, offset: tensor) -> tensor:
 
 
 def divide(a: Any, b: Any) -> tensor:
-    """`/`: always a float. Integers are divided as fp32, 16-bit floats too."""
+    """`/`: the result is always a float. Integers and 16-bit floats are divided in fp32."""
     lhs, rhs = promote(a, b, "/", division=True)
     if not is_float(lhs):
         lhs, rhs = cast(lhs, float32), cast(rhs, float32)
@@ -117,7 +117,7 @@ def divide(a: Any, b: Any) -> tensor:
 
 
 def floor_divide(a: Any, b: Any) -> tensor:
-    """`//`: of integers, truncating as in C."""
+    """`//`: for integers, truncating as in C."""
     lhs, rhs = promote(a, b, "//", division=True)
     if is_float(lhs):
         raise error(
@@ -128,7 +128,7 @@ def floor_divide(a: Any, b: Any) -> tensor:
 
 
 def remainder(a: Any, b: Any) -> tensor:
-    """`%`: of the sign of the left operand, as in C."""
+    """`%`: the result has the sign of the left operand, as in C."""
     lhs, rhs = promote(a, b, "%", division=True)
     if is_float(lhs):
         return emit("arith.remf", [lhs, rhs], lhs.type)
@@ -136,7 +136,7 @@ def remainder(a: Any, b: Any) -> tensor:
 
 
 def integers(a: Any, b: Any, op: str) -> tuple[tensor, tensor]:
-    """Both operands promoted, refused unless they are integers."""
+    """Promotes both operands; raises an error unless they are integers."""
     for side, value in (("left", a), ("right", b)):
         value = unwrap(value)
         element = None if is_number(value) else to_tensor(value, f"an integer as {side} operand of {op}").type.scalar
@@ -156,7 +156,7 @@ def shift(op: str, a: Any, b: Any) -> tensor:
     lhs, rhs = integers(a, b, op)
     if op == "<<":
         return emit("arith.shli", [lhs, rhs], lhs.type)
-    # The left operand decides as it was written: promotion with an unsigned one makes it logical only if it was.
+    # The left operand's type before promotion decides: an unsigned right operand must not make the shift logical.
     left = unwrap(a)
     signed = lhs.type.scalar.is_int_signed() if is_number(left) else left.type.scalar.is_int_signed()
     return emit("arith.shrsi" if signed else "arith.shrui", [lhs, rhs], lhs.type)
@@ -196,7 +196,7 @@ _UNSIGNED_PREDICATE = {"==": 0, "!=": 1, "<": 6, "<=": 7, ">": 8, ">=": 9}
 
 
 def compare(op: str, a: Any, b: Any) -> Any:
-    """`a op b`: false where an operand is NaN, but for `!=`."""
+    """`a op b`: false where an operand is NaN, except for `!=`."""
     if not isinstance(a, tensor) and not isinstance(b, tensor):
         folded = fold(op, a, b)
         if folded is not None:
@@ -217,14 +217,14 @@ def to_bool(value: Any) -> tensor:
 
 
 def logical_and(a: Any, b: Any) -> Any:
-    """`a and b`; with tensors, of all elements and without short cut."""
+    """`a and b`; for tensors elementwise, without short-circuiting."""
     if not isinstance(unwrap(a), tensor) and not isinstance(unwrap(b), tensor):
         return constexpr(unwrap(a) and unwrap(b))
     return binary("&", to_bool(a), to_bool(b))
 
 
 def logical_or(a: Any, b: Any) -> Any:
-    """`a or b`; with tensors, of all elements and without short cut."""
+    """`a or b`; for tensors elementwise, without short-circuiting."""
     if not isinstance(unwrap(a), tensor) and not isinstance(unwrap(b), tensor):
         return constexpr(unwrap(a) or unwrap(b))
     return binary("|", to_bool(a), to_bool(b))
@@ -239,7 +239,7 @@ def logical_not(a: Any) -> Any:
 
 
 def condition(value: Any) -> int | bool:
-    """What decides an `if` or a `while`: a Python bool where known now, else the handle of an i1."""
+    """The condition of an `if` or a `while`: a Python bool if known at compile time, else the handle of an i1."""
     value = unwrap(value)
     if isinstance(value, loops.condition):
         value = unwrap(value.condition)
@@ -268,7 +268,7 @@ def where(cond: Any, x: Any, y: Any) -> tensor:
     if flag.type.is_block():
         flag, x = broadcast_pair(flag, x, "kl.where")
         x, y = broadcast_pair(x, y, "kl.where")
-    # What may be a const pointer is one.
+    # If either pointer is const, so is the result.
     return emit("arith.select", [flag, x, y], as_const(x.type) if y.type.scalar.is_const() else x.type)
 
 
@@ -294,7 +294,7 @@ def extremum(which: str, a: Any, b: Any, propagate_nan: Any = PropagateNan.NONE)
 
 
 def clamp(x: Any, low: Any, high: Any, propagate_nan: Any) -> tensor:
-    """`x` between two bounds. A NaN in `x` gives the lower bound, or NaN if NaN is to propagate."""
+    """Clamps `x` to two bounds. A NaN in `x` gives the lower bound, or NaN if NaN is to propagate."""
     mode = nan_mode(propagate_nan)
     low, high = promote(low, high, "kl.clamp")
     x, low = promote(x, low, "kl.clamp")
@@ -306,8 +306,8 @@ def clamp(x: Any, low: Any, high: Any, propagate_nan: Any) -> tensor:
 
 
 def divide_float(a: Any, b: Any, what: str = "kl.fdiv", exact: bool = False) -> tensor:
-    """Quotient of floats, without the detour of 16-bit floats through fp32 that `/` takes; rounded correctly on every
-    target if `exact`, and where the operands are narrower than fp32: an error of 2 ulp would decide their ties."""
+    """Quotient of floats; unlike `/`, it does not convert 16-bit floats to fp32. Correctly rounded on every target if
+    `exact`, and also for operands narrower than fp32, where an error of 2 ulp could break ties wrongly."""
     a, b = unwrap(a), unwrap(b)
     for value in (a, b):
         if not isinstance(value, float) and not is_float(to_tensor(value)):

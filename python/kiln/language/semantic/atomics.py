@@ -27,7 +27,7 @@ _PARAMETERS = {"value": "val", "compared value": "cmp", "mask": "mask"}
 
 
 def fitted(value: tensor, pointer: tensor, what: str, name: str) -> tensor:
-    """In the pointers' shape, to which it may stretch."""
+    """`value`, broadcast to the pointers' shape."""
     if not pointer.type.is_block():
         if value.type.is_block():
             raise error(
@@ -71,7 +71,7 @@ def kind_of(op: str, element: Any, what: str) -> str:
 
 
 def atomic_rmw(op: str, pointer: Any, value: Any, mask: Any, sem: Any, scope: Any) -> tensor:
-    """`op` is add, max, min, and, or, xor or xchg. The result is what was in memory."""
+    """`op` is add, max, min, and, or, xor or xchg. The result is the old value in memory."""
     what = f"kl.atomic_{op}"
     pointer = atomic_pointer(pointer, what)
     element = pointer.type.scalar.element_ty

@@ -1,6 +1,6 @@
-"""Emission of single ops: what the rest of the semantic package says IR with.
+"""Emission of single ops, for the rest of the semantic package.
 
-Everything goes to the current emitter of the front end, which knows the builder, the insertion point and the location.
+Everything goes to the front end's current emitter, which knows the builder, the insertion point and the location.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _NOBODY: Any = object()
 
 
 def error(message: str, hint: str | None = None, argument: str | None = None, value: Any = _NOBODY) -> Exception:
-    """The user's mistake; the front end adds where it is.
+    """An error about the user's code; the front end adds the position.
 
     argument   the parameter of the called function that is at fault
-    value      the very value (not an equal one) that is at fault, where the parameter is not known here
+    value      the value at fault, compared by identity, where the parameter is not known here
     """
     from kiln.errors import CompilationError, UsageError
     from kiln.frontend.emitter import active
@@ -32,16 +32,16 @@ def error(message: str, hint: str | None = None, argument: str | None = None, va
     return problem
 
 
-# Of quotients and roots that need not be rounded correctly: a GPU has an instruction for those.
+# For quotients and roots that need not be correctly rounded: GPUs have an instruction for those.
 APPROXIMATE = "#arith.fastmath<afn>"
 
 
-# Ops of those dialects that hand bits on.
+# Ops of those dialects that only move bits.
 _MOVES = ("arith.bitcast", "arith.select")
 
 
 def check_calculates(*elements: type_) -> None:
-    """Refuses types that are formats to keep numbers in."""
+    """Raises an error for types that are storage formats only."""
     for element in elements:
         if element.is_fp8e4b15():
             raise error(
@@ -92,13 +92,13 @@ def emit_many(
 
 
 def constant(ty: type_, value: Any) -> tensor:
-    """A scalar, or a tile whose elements are all `value`. Integers wrap to the type's width; a float becomes the
-    nearest integer towards zero that the type has, and must be finite."""
+    """A constant scalar, or a tile filled with `value`. For an integer type, integers wrap to its width; a float must
+    be finite, and is truncated and clamped to its range."""
     element = ty.scalar
     if element.is_int():
         bits = element.int_bitwidth
         if bits > 1 and isinstance(value, float) and abs(value) < float("inf"):
-            value = min(max(int(value), element.get_int_min_value()), element.get_int_max_value())  # as a cast
+            value = min(max(int(value), element.get_int_min_value()), element.get_int_max_value())  # as `cast` does
         elif bits > 1 and isinstance(value, float):
             least = element.get_int_min_value()
             raise error(
@@ -127,7 +127,7 @@ def constant(ty: type_, value: Any) -> tensor:
 
 
 def encoded_e4b15(number: float) -> int:
-    """The code of a number in fp8e4b15: the nearest of its numbers, of two the greater, 1.75 for what is beyond."""
+    """The encoding of a number in fp8e4b15: the nearest one, the greater of two, or 1.75 for anything beyond."""
     size, sign = abs(number), -128 if math.copysign(1.0, number) < 0 else 0
     if not size < 1.75:
         return sign + 0x7E
@@ -160,7 +160,7 @@ def string(text: str) -> str:
 
 
 def shaped(value: tensor, element: type_) -> type_:
-    """`element` in the shape of `value`."""
+    """The type with element type `element` and the shape of `value`."""
     return of_shape(element, value.type.shape)
 
 

@@ -24,7 +24,7 @@ _PYTHON = {"float": "float32", "int": "int32", "bool": "int1", "bool_": "int1"}
 
 
 def scalar_type(value: Any, what: str = "a type such as kl.float32") -> Any:
-    """A dtype argument: a dtype, a constexpr of one, or its name."""
+    """Reads a dtype argument: a dtype, a constexpr of one, or its name."""
     value = unwrap(value)
     if isinstance(value, type_):
         return value.scalar
@@ -121,7 +121,7 @@ def check_rounding(source: Any, target: Any, rounding: Any) -> None:
             argument="fp_downcast_rounding",
         )
     narrows = source.is_floating() and target.is_floating() and target.primitive_bitwidth < source.primitive_bitwidth
-    # To its own type nothing is converted: kernels for several types say how to round whichever theirs is.
+    # A rounding mode is harmless where the type stays the same: kernels for several types always give one.
     if not narrows and source != target:
         raise error(
             "expected fp_downcast_rounding only where a float narrows (because nothing else rounds),"
@@ -131,7 +131,7 @@ def check_rounding(source: Any, target: Any, rounding: Any) -> None:
 
 
 def from_e4b15(value: tensor) -> tensor:
-    """fp8e4b15 as fp16, which has its bias: the same bits with an exponent one bit wider."""
+    """Converts fp8e4b15 to fp16, which has the same bias: the same bits, with an exponent that is one bit wider."""
     wide = shaped(value, uint16)
     code = emit("arith.extui", [bitcast(value, uint8)], wide)
     sign = emit("arith.shli", [emit("arith.andi", [code, constant(wide, 0x80)], wide), constant(wide, 8)], wide)
@@ -140,7 +140,7 @@ def from_e4b15(value: tensor) -> tensor:
 
 
 def to_e4b15(value: tensor) -> tensor:
-    """A number as fp8e4b15. What comes before fp16 rounds toward zero, so that the halves are still told apart."""
+    """Converts a number to fp8e4b15. A conversion to fp16 on the way rounds toward zero, so that ties stay visible."""
     source = value.type.scalar
     if source == float64:
         value = cast(value, float32, "rtz")
@@ -165,28 +165,28 @@ def cast_float(value: tensor, source: Any, target: Any, ty: type_, rounding: str
         return emit("arith.extf", [value], ty)
     if source.primitive_bitwidth > target.primitive_bitwidth:
         return emit("arith.truncf", [value], ty, attrs)
-    # fp16 and bf16, through a type that holds both.
+    # Between fp16 and bf16, convert through a type that holds both.
     return emit("arith.truncf", [cast(value, float32)], ty)
 
 
 def saturated(value: tensor, target: Any) -> tensor:
     """`value` in fp32 or fp64, clamped to the range of an fp8 type; NaN stays NaN.
 
-    A truncation to fp8 saturates by itself when it is carried out. The clamp says so in terms that folds know: else an
-    infinite constant, or a pair of conversions that they take out, would give infinity after all.
+    At run time a truncation to fp8 saturates by itself. The explicit clamp is there for constant folding: without it,
+    folding an infinite constant or a pair of conversions would still give infinity.
     """
     from .arithmetic import extremum
 
     largest = LARGEST_FP8.get(target.name)
     if largest is None:
-        return value  # a type that no target has; refused where it is spelled
+        return value  # a type that no target has; `mlir` raises the error
     wide = value if value.type.scalar in (float32, float64) else cast(value, float32)
     above = extremum("max", wide, -largest, PropagateNan.ALL)
     return extremum("min", above, largest, PropagateNan.ALL)
 
 
 def truncated(number: float, target: Any) -> int | float:
-    """What a Python float becomes as an integer of a type; for other types the number as it is."""
+    """The value of a Python float converted to an integer type; for other types, the number unchanged."""
     if not target.is_int() or target.is_bool():
         return number
     if number != number:
@@ -198,8 +198,8 @@ def truncated(number: float, target: Any) -> int | float:
 def to_integer(value: tensor, target: Any) -> tensor:
     """fp32 or fp64 as integers, by the rule of `cast`.
 
-    arith.fptosi has no meaning out of its range, and machines differ there. So nothing out of range comes to it, or
-    what it makes of that is not taken.
+    arith.fptosi is undefined out of range, and machines differ there. So out-of-range inputs are either clamped before
+    it, or its result for them is not used.
     """
     from .arithmetic import compare, where
 
@@ -207,7 +207,7 @@ def to_integer(value: tensor, target: Any) -> tensor:
     ordered = compare("==", value, value)
     inside = where(compare(">", value, constant(value.type.scalar, low)), value, constant(value.type.scalar, low))
     name = "arith.fptosi" if target.is_int_signed() else "arith.fptoui"
-    if high < 2 ** (24 if value.type.scalar == float32 else 53):  # the largest is a float, too
+    if high < 2 ** (24 if value.type.scalar == float32 else 53):  # the largest integer is exact as a float
         top = constant(value.type.scalar, high)
         inside = where(compare("<", inside, top), inside, top)
         result = emit(name, [inside], shaped(value, target))
@@ -220,7 +220,7 @@ def to_integer(value: tensor, target: Any) -> tensor:
 def float_op(name: str, operands: Sequence[tensor], attrs: dict[str, Any] | None = None) -> tensor:
     """An operation on floats of one type that rounds its result to that type.
 
-    On fp8 it is fp32's, its result converted: folds of fp8 operations do not saturate.
+    On fp8 it is computed in fp32 and the result is converted: folds of fp8 operations do not saturate.
     """
     element = operands[0].type.scalar
     if not element.is_fp8():
@@ -248,6 +248,6 @@ def cast_pointer(value: tensor, source: Any, target: Any, ty: type_) -> tensor:
 
 
 def widened_float(value: tensor) -> tensor:
-    """bf16 as fp32, anything else as it is: what reductions and scans start with."""
+    """Converts bf16 to fp32, as reductions and scans do first; anything else is unchanged."""
     check_calculates(value.type.scalar)
     return cast(value, float32) if value.type.scalar == bfloat16 else value

@@ -1,6 +1,6 @@
-"""Reductions and scans: of one tile or several together, with any combining function.
+"""Reductions and scans of one tile, or of several together, with any combining function.
 
-Library reductions give their combining function as Python over scalars; it is traced into the op's region like kernel
+Library reductions write their combining function in Python over scalars; it is traced into the op's region like kernel
 code. A user's function (a jit function or a function of the language) goes through the front end.
 """
 
@@ -23,7 +23,7 @@ Combine = Callable[..., Any]
 
 
 def operand_list(operands: Any, what: str) -> tuple[list[tensor], bool]:
-    """The tiles to combine, and whether they were given as a tuple."""
+    """The tiles to combine, and whether they were passed as a tuple."""
     operands = unwrap(operands)
     several = isinstance(operands, (builtins.tuple, list, values.tuple))
     tiles = [to_tensor(v, f"a tile in {what}") for v in (operands if several else [operands])]
@@ -57,7 +57,7 @@ def traced(function: Combine) -> Combine:
 
 
 def reduce(operands: Any, axis: Any, function: Any, keep_dims: Any = False, what: str = "kl.reduce") -> Any:
-    """All elements along an axis (all of the tile, if the axis is None) combined to one."""
+    """Combines all elements along an axis (of the whole tile, if the axis is None) into one."""
     tiles, several = operand_list(operands, what)
     shape = tiles[0].type.shape
     rank = len(shape)
@@ -97,7 +97,7 @@ def reduce_axis(tiles: list[tensor], place: int, function: Any, what: str) -> li
 
 
 def reduce_in_steps(tiles: list[tensor], place: int, function: Any) -> list[tensor]:
-    """With a function that touches memory: neighbours are combined, each pair once, until one is left."""
+    """A reduction with a function that accesses memory: combines neighbours, each pair once, until one is left."""
     while (side := tiles[0].type.shape[place]) > 1:
         last: list[tensor] = []
         if side % 2:
@@ -112,8 +112,8 @@ def reduce_in_steps(tiles: list[tensor], place: int, function: Any) -> list[tens
 
 
 def in_step(operands: list[tensor], function: Any, count: int) -> list[tensor]:
-    """`function` of two groups of `count` tiles, element by element; where a flag follows them and is false, the second
-    group."""
+    """Applies `function` to two groups of `count` tiles, element by element. If a flag follows the groups, the result
+    is the second group where the flag is false."""
     kinds = [t.type.scalar for t in operands[:count]]
     region = emitter().combine_step(function, kinds, guarded=len(operands) > 2 * count)
     return emit_many("tile.map", operands, [t.type for t in operands[:count]], regions=[region])
@@ -136,7 +136,7 @@ def part_along(tile: tensor, place: int, first: int, count: int) -> tensor:
 
 
 def reduce_all(tiles: list[tensor], function: Any, what: str) -> list[tensor]:
-    """To scalars: in one dimension where the rule of sides allows it, else innermost dimension first."""
+    """Reduces to scalars: flattened to one dimension if that is a legal side, else innermost dimension first."""
     count = tiles[0].type.numel
     if is_legal_side(count):
         return reduce_axis([reshape(t, (count,)) for t in tiles], 0, function, what)
@@ -162,7 +162,8 @@ def scan(operands: Any, axis: Any, function: Any, reverse: Any = False, what: st
 
 
 def scan_in_steps(tiles: list[tensor], place: int, function: Any, reverse: bool) -> list[tensor]:
-    """With a function that touches memory: each element takes in the one 1, 2, 4, … before it (behind, if reversed)."""
+    """A scan with a function that accesses memory: combines each element with the one 1, 2, 4, … before it (after it,
+    if reversed)."""
     shape = tiles[0].type.shape
     side = shape[place]
     index = along(place, shape)
@@ -176,7 +177,7 @@ def scan_in_steps(tiles: list[tensor], place: int, function: Any, reverse: bool)
     return tiles
 
 
-# --- what the library combines with -----------------------------------------------------------------------------------
+# --- combining functions of the library -------------------------------------------------------------------------------
 
 
 @traced
@@ -210,7 +211,7 @@ def minimum(a: tensor, b: tensor) -> Any:
 
 
 def _first(op: str, tie_left: bool) -> Combine:
-    """Keeps the pair whose value is `op` the other's; on a tie the lower index, or whichever comes."""
+    """Keeps the pair whose value is `op` the other's; on a tie the lower index if `tie_left`, else either."""
 
     @traced
     def combine(value1: tensor, index1: tensor, value2: tensor, index2: tensor) -> Any:
@@ -230,7 +231,7 @@ ARG = {(op, tie): _first(op, tie) for op in (">", "<") for tie in (False, True)}
 
 
 def sum_type(element: Any) -> Any:
-    """Integers of less than 32 bits are summed in 32; None for what stays as it is."""
+    """The accumulation type: 32 bits for narrower integers; None for types that are summed as they are."""
     if element.is_int() and element.int_bitwidth < 32:
         return int32 if element.is_int_signed() else uint32
     return None

@@ -1,4 +1,4 @@
-"""Printing, assertions, promises to the compiler."""
+"""Printing, assertions and promises to the compiler."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Tensor descriptors: making them, blocks in and out, atomics on a block.
+"""Tensor descriptors: creation, loads, stores and atomics of blocks, gather and scatter.
 
-Loads, stores and atomics are single ops; gathers and scatters become masked accesses through pointers here.
+Loads, stores and atomics are single ops; gathers and scatters are expanded here to masked accesses through pointers.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def load(desc: Any, offsets: Any, cache_modifier: Any = "", eviction_policy: Any
 
 
 def block_value(desc: tensor_descriptor, value: Any, what: str) -> tensor:
-    """A value in the descriptor's block shape and element type."""
+    """A value converted to the descriptor's block shape and element type."""
     block = desc.type.block_type
     value = to_tensor(value, f"a tile as value of {what}")
     if not value.type.is_block():
@@ -161,7 +161,7 @@ _ATOMIC_TYPES = {
 
 
 def atomic(op: str, desc: Any, offsets: Any, value: Any) -> None:
-    """Combines a block into memory; nothing is returned, as from a hardware reduction."""
+    """Atomically combines a block into memory; returns nothing, like a hardware reduction."""
     from .atomics import kind_of
 
     what = f"a descriptor's atomic_{op}"
@@ -186,7 +186,7 @@ def rows(desc: Any, x_offsets: Any, y_offset: Any, what: str) -> tuple[tensor_de
 
 
 def gather(desc: Any, x_offsets: Any, y_offset: Any) -> tensor:
-    """Rows of the array, picked by number."""
+    """Reads the rows of the array with the given numbers."""
     from .memory import load as load_pointers
 
     desc, where = rows(desc, x_offsets, y_offset, "a descriptor gather")
@@ -196,7 +196,7 @@ def gather(desc: Any, x_offsets: Any, y_offset: Any) -> tensor:
 
 
 def scatter(desc: Any, value: Any, x_offsets: Any, y_offset: Any) -> None:
-    """Rows of a tile to rows of the array, picked by number."""
+    """Writes the rows of a tile to the rows of the array with the given numbers."""
     from .memory import store as store_pointers
 
     desc, where = rows(check_writable(desc, "a descriptor scatter"), x_offsets, y_offset, "a descriptor scatter")

@@ -30,13 +30,13 @@ from .shape import expand_at, join, reshape, transpose
 _PRECISIONS = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
 _FORMATS: dict[str, Any] = {"e2m1": uint8, "e4m3": float8e4nv, "e5m2": float8e5, "bf16": bfloat16, "fp16": float16}
 _GROUP = 32
-# More products of fp8 than any sum has.
+# More fp8 products than any sum has.
 UNLIMITED = 1 << 30
 _INPUTS = (int8, uint8, float16, bfloat16, float32, float64)
 
 
 def precision(value: Any, allow_tf32: Any) -> str:
-    """`input_precision`, or what the older `allow_tf32` says; `ieee` where neither does."""
+    """`input_precision`, or the precision that the older `allow_tf32` stands for; `ieee` by default."""
     value, allow_tf32 = unwrap(value), unwrap(allow_tf32)
     if value is not None and allow_tf32 is not None:
         raise error("expected input_precision or allow_tf32 in kl.dot, got both", "drop allow_tf32", "allow_tf32")
@@ -173,13 +173,13 @@ def dot(
 
 
 def one_batch(tile: tensor) -> tensor:
-    """The leading dimensions as one."""
+    """Collapses the leading dimensions into one."""
     *batch, rows, columns = tile.type.shape
     return reshape(tile, (math.prod(batch), rows, columns))
 
 
 class ScaledOperand(NamedTuple):
-    """One side of kl.dot_scaled, as given."""
+    """One side of kl.dot_scaled, as passed."""
 
     name: str
     value: Any
@@ -189,10 +189,10 @@ class ScaledOperand(NamedTuple):
 
 
 def dot_scaled(lhs: ScaledOperand, rhs: ScaledOperand, acc: Any, out_dtype: Any) -> tensor:
-    """Operands times one power of two (e8m0) for each 32 elements along K.
+    """Multiplies operands that have one scale, a power of two (e8m0), for each 32 elements along K.
 
-    A power of two changes no digit: with it, what has the 8 bits of a bf16 stays one, and an fp16 keeps its 11 bits as
-    a tf32. So products of tensor cores are exact, and only their sums, in fp32, are rounded.
+    Scaling by a power of two leaves the significand as it is: a number that fits the 8 bits of bf16 still does, and an
+    fp16 keeps its 11 bits as tf32. So the products of tensor cores are exact; only their fp32 sums are rounded.
     """
     forms = [scaled_format(side) for side in (lhs, rhs)]
     scaled = any(unwrap(side.scale) is not None for side in (lhs, rhs))
@@ -273,7 +273,7 @@ def swap_last(tile: tensor) -> tensor:
 
 
 def power_of_two(scale: tensor, element: Any) -> tensor:
-    """2^(scale - 127): the exponent field. 0 is 2^-127, below the least normal number, and 255 is NaN."""
+    """2^(scale - 127), made by setting the exponent field. 0 gives 2^-127, which is subnormal, and 255 gives NaN."""
     bits, shift = (int16, 7) if element == bfloat16 else (int32, 23)
     exponent = cast(scale, bits)
     field = binary("<<", exponent, shift)
@@ -283,7 +283,7 @@ def power_of_two(scale: tensor, element: Any) -> tensor:
 
 
 def unpack_e2m1(pairs: tensor, axis: int) -> tensor:
-    """The two numbers of each byte, the lower bits first, next to each other along `axis`; as bf16."""
+    """Unpacks the two numbers of each byte, lower bits first, next to each other along `axis`, as bf16."""
     byte = cast(pairs, int16)
     shape = list(pairs.type.shape)
     both = join(binary("&", byte, 0xF), binary("&", binary(">>", byte, 4), 0xF))
@@ -291,7 +291,7 @@ def unpack_e2m1(pairs: tensor, axis: int) -> tensor:
         both = swap_last(both)
     shape[axis] *= 2
     code = reshape(both, shape)
-    # Two bits of exponent and one of significand, from 1.0 on where a bf16 has its own; below there is one half.
+    # Two exponent bits and one significand bit. From 1.0 on they shift into bf16's fields; below lies only one half.
     magnitude = binary("&", code, 7)
     normal = binary("+", binary("<<", magnitude, 6), 126 << 7)
     small = where(compare("==", magnitude, 1), 0x3F00, constant(code.type, 0))

@@ -1,4 +1,4 @@
-"""Functions of each element: the math dialect, library calls, inline assembly."""
+"""Elementwise functions: the math dialect, library calls, inline assembly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WIDE = (float32, float64)
 
 
 def operand(value: Any, what: str) -> tensor:
-    """A number or tensor of floats; a Python number is fp32 (as in Triton, an integer is not)."""
+    """Converts a number or a tensor to a tensor: a Python float to fp32, a Python integer to an integer, as in Triton."""
     return to_tensor(value, f"a number or a tensor in {what}")
 
 
@@ -28,7 +28,7 @@ def to_float_hint(value: tensor) -> str:
 
 
 def wide_float(value: tensor, what: str) -> tensor:
-    """fp32 or fp64, which is what the math functions are defined on."""
+    """Checks for fp32 or fp64, the types that the math functions are defined on."""
     if value.type.scalar not in _WIDE:
         raise error(
             f"expected fp32 or fp64 in {what} (because its accuracy is stated for those), got {value.type.scalar}",
@@ -74,7 +74,7 @@ def fused_multiply_add(x: Any, y: Any, z: Any) -> tensor:
 
 
 def same_type(operands: Sequence[Any], what: str) -> list[tensor]:
-    """All in one type and shape; plain numbers adopt the type of the tensors."""
+    """Brings all operands to one type and shape; plain numbers adopt the type of the tensors."""
     plain = [unwrap(v) for v in operands]
     target: Any = None
     weak = True
@@ -89,7 +89,7 @@ def same_type(operands: Sequence[Any], what: str) -> list[tensor]:
 
 
 def library_call(symbol: str, library: str, operands: Sequence[tensor], result: Any, pure: bool = True) -> tensor:
-    """A named scalar function of a library, for each element."""
+    """Calls a scalar library function, by name, for each element."""
     attrs = {"symbol": string(symbol), "library": string(library)}
     if pure:
         attrs["isPure"] = "unit"
@@ -99,8 +99,8 @@ def library_call(symbol: str, library: str, operands: Sequence[tensor], result: 
 def inline_asm(
     assembly: Any, constraints: Any, arguments: Any, dtype: Any, is_pure: Any, pack: Any, portable: Any = None
 ) -> Any:
-    """Target assembly for each element. `portable`, a function of the elements, is used where the target has no such
-    assembly."""
+    """Applies target assembly to each element. `portable`, a function of the elements, is used on targets that do not
+    have this assembly."""
     what = "kl.inline_asm_elementwise"
     assembly, constraints = unwrap(assembly), unwrap(constraints)
     for name, text in (("asm", assembly), ("constraints", constraints)):
@@ -111,7 +111,7 @@ def inline_asm(
     elements = [scalar_type(t) for t in dtype] if several else [scalar_type(dtype)]
     if not isinstance(unwrap(arguments), (builtins.tuple, list, values.tuple)):
         raise error(f"expected a tuple of tensors as args of {what}, got {describe(arguments)}", argument="args")
-    # Text sees a pointer as the 64 bits of its address.
+    # Assembly sees a pointer as its 64-bit address.
     operands = [cast(v, int64) if v.type.scalar.is_ptr() else v for v in broadcast_many(list(unwrap(arguments)), what)]
     pointers = {i: ty for i, ty in enumerate(elements) if ty.is_ptr()}
     elements = [int64 if ty.is_ptr() else ty for ty in elements]
@@ -135,7 +135,8 @@ def inline_asm(
 def check_registers(
     constraints: str, operands: Sequence[tensor], results: Sequence[Any], packed: int, what: str
 ) -> None:
-    """The constraints name one register for each that the operands and results take, `packed` elements at a time."""
+    """Checks that the constraints name exactly the registers that operands and results take, `packed` elements at a
+    time."""
     shape = operands[0].type.shape if operands else ()
     count = math.prod(shape)
     if count % packed:
@@ -172,7 +173,7 @@ def portable_region(function: Any, arguments: Sequence[Any], results: Sequence[A
     function = kernel_function(function, f"a function as portable of {what}", "that takes the elements")
     handles = em.begin_region([t.mlir for t in arguments])
     scalars = [tensor(h, t) for h, t in zip(handles, arguments, strict=False)]
-    em.inlining += 1  # a call out of the region would not be the region's own code
+    em.inlining += 1  # the region must contain all its code, so calls are emitted in place
     try:
         found = function(*scalars)
     finally:
@@ -234,7 +235,8 @@ def map_elementwise(function: Any, arguments: Sequence[Any], pack: Any) -> Any:
 
 
 def unpacked(tile: tensor, count: int) -> list[tensor]:
-    """The first, second, … of each `count` neighbours along the last dimension; its side is that much smaller."""
+    """Splits each group of `count` neighbours along the last dimension into `count` tiles: the first ones, the second
+    ones, …"""
     if count == 1:
         return [tile]
     *rest, side = tile.type.shape
@@ -243,7 +245,7 @@ def unpacked(tile: tensor, count: int) -> list[tensor]:
 
 
 def repacked(parts: list[tensor]) -> tensor:
-    """The reverse."""
+    """The inverse of `unpacked`."""
     if len(parts) == 1:
         return parts[0]
     both = join(repacked(parts[0::2]), repacked(parts[1::2]))

@@ -57,7 +57,7 @@ def check_pointer_operand(pointer: Any, what: str) -> tensor:
 
 
 def bool_as_byte(pointer: tensor) -> tensor:
-    """Bools lie in memory as bytes."""
+    """Bools are stored in memory as bytes."""
     element: Any = pointer.type.scalar
     if not element.element_ty.is_block() and element.element_ty.is_bool():
         return cast(pointer, pointer_type(int8, element.address_space, element.const))
@@ -121,7 +121,7 @@ def load(
 
 
 def fallback_value(pointer: tensor, other: Any, element: Any) -> tensor:
-    """`other` in the element type and the shape of the pointers."""
+    """`other`, converted to the element type and the shape of the pointers."""
     if is_number(other) and not element.is_ptr():
         return constant(shaped(pointer, element), other)
     value = to_tensor(other, "a number or a tensor as other of kl.load")
@@ -130,7 +130,7 @@ def fallback_value(pointer: tensor, other: Any, element: Any) -> tensor:
 
 
 def align_to_pointer(pointer: tensor, value: tensor | None, what: str, name: str) -> tuple[tensor, Any]:
-    """Mask or other in the pointers' shape. Like the tensors of an operator, pointers stretch too."""
+    """Brings pointers and a mask or `other` to one shape. As with operators, the pointers may be broadcast too."""
     if value is None:
         return pointer, None
     if not pointer.type.is_block():
@@ -223,7 +223,8 @@ def stored_value(value: Any, element: Any) -> tensor:
 
 
 def check_fits(part: tensor, shape: Sequence[int], name: str) -> None:
-    """Values and masks stretch to the pointers, never the pointers to them: each element is stored once."""
+    """Checks that a value or mask can be broadcast to the pointers. Pointers are never broadcast: each element is
+    stored once."""
     source = part.type.shape
     if not len(shape):
         raise error(
@@ -259,7 +260,7 @@ def store_block(pointer: tensor, value: Any, boundary_check: Any, attrs: dict[st
 
 
 def scalar_list(items: Any, ty: Any, what: str) -> list[tensor]:
-    """Scalars of one integer type from a tuple of numbers and scalars."""
+    """Turns a tuple of numbers and scalars into scalars of one integer type."""
     items = unwrap(items)
     if not isinstance(items, (builtins.tuple, list, values.tuple)):
         items = [items]

@@ -1,4 +1,4 @@
-"""Options given as strings (cache, eviction, padding, order of atomics) as attribute text."""
+"""Turns options given as strings (cache, eviction, padding, memory order) into attribute text."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def choose(table: dict, value: Any, what: str) -> Any:
 
 
 def memory_attrs(cache: Any, eviction: Any, store: bool) -> dict[str, str]:
-    """Attributes of a load or a store; nothing for what was not asked for."""
+    """Attributes of a load or a store; options that were not given have none."""
     attrs = {}
     level = choose(_STORE_CACHE if store else _LOAD_CACHE, cache, "cache_modifier")
     priority = choose(_EVICTION, eviction, "eviction_policy")

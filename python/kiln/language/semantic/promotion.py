@@ -1,4 +1,4 @@
-"""The common type of two operands, and bringing them to it and to one shape.
+"""The common type of two operands; converting them to it and to one shape.
 
 A Python number or constexpr is *weak*: if its kind (bool < int < float) is not above the other operand's, it adopts
 that operand's type. Otherwise the rules are, in order: fp64, fp32, fp16, bf16 (with bf16 alone), two different fp8
@@ -31,7 +31,7 @@ from .build import check_calculates, constant, emit, error, i32, splat
 
 
 def number_type(value: Any) -> dtype:
-    """The type a Python number has by itself: int32 where it fits, fp32 unless out of its range."""
+    """The default type of a Python number: int32 where it fits; fp32 for floats, unless out of its range."""
     if isinstance(value, bool):
         return int1
     if isinstance(value, int):
@@ -46,14 +46,14 @@ def number_type(value: Any) -> dtype:
 
 
 def spell(number: Any) -> str:
-    """A number as an error message shows it: Python refuses to write out integers of thousands of digits."""
+    """A number as text for error messages: Python refuses to print integers with thousands of digits."""
     if isinstance(number, int) and number.bit_length() > 256:
         return f"one of {number.bit_length()} bits"
     return repr(number)
 
 
 def describe(value: Any) -> str:
-    """A value as an error message names it."""
+    """A description of a value for error messages."""
     value = unwrap(value)
     if isinstance(value, (tensor, tensor_descriptor)):
         return str(value.type)
@@ -77,7 +77,7 @@ def describe(value: Any) -> str:
 
 
 def to_tensor(value: Any, what: str = "a number or a tensor") -> tensor:
-    """A value of a kernel as a tensor; Python numbers become scalars."""
+    """Turns a kernel's value into a tensor; Python numbers become scalars."""
     value = unwrap(value)
     if isinstance(value, tensor):
         if isinstance(value.type, pointer_type) and value.type.element_ty.is_block():
@@ -93,7 +93,7 @@ def to_tensor(value: Any, what: str = "a number or a tensor") -> tensor:
 
 
 def kernel_function(function: Any, what: str, takes: str) -> Any:
-    """A function that values of the kernel may be given to: a jit function, or one of the language or its library."""
+    """Checks for a function that kernels may call: a jit function, or one of the language or its library."""
     function = unwrap(function)
     known = any(hasattr(function, mark) for mark in ("__kiln_trace__", "__kiln_builtin__", "cache_key"))
     if not callable(function) or not known:
@@ -178,7 +178,7 @@ def promote(
     arithmetic: bool = True,
     shape: bool = True,
 ) -> tuple[tensor, tensor]:
-    """Both operands as tensors of one element type (pointers excepted) and one shape."""
+    """Converts both operands to tensors of one element type (except pointers) and one shape."""
     from .cast import cast
 
     a, b = unwrap(a), unwrap(b)
@@ -198,7 +198,7 @@ def promote(
 
 
 def weak_constant(value: Any, target: Any, other: type_, op: str) -> tensor:
-    """A Python number in the type it adopts."""
+    """A Python number as a constant of the type it adopts."""
     if target.is_int():
         if value < 0 and target.is_int_unsigned():
             raise error(
@@ -225,7 +225,7 @@ def expand_front(value: tensor, rank: int) -> tensor:
 
 
 def broadcast_pair(a: tensor, b: tensor, op: str = "an operator") -> tuple[tensor, tensor]:
-    """Both in one shape: a scalar is repeated, missing leading sides and sides of 1 stretch."""
+    """Broadcasts both to one shape: scalars, missing leading sides and sides of 1 are repeated."""
     a_shape, b_shape = a.type.shape, b.type.shape
     if a_shape == b_shape:
         return a, b
@@ -252,7 +252,7 @@ def broadcast_pair(a: tensor, b: tensor, op: str = "an operator") -> tuple[tenso
 
 
 def broadcast_exact(value: tensor, shape: Any) -> tensor:
-    """`value` stretched to `shape`, which its sides are known to fit."""
+    """Broadcasts `value` to `shape`, which its sides are known to fit."""
     shape = tuple(shape)
     if tuple(value.type.shape) == shape:
         return value

@@ -1,4 +1,4 @@
-"""Shapes: creating tiles, stretching, reshaping, transposing, joining, subscripts."""
+"""Shapes: creating tiles, broadcasting, reshaping, transposing, joining, subscripts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .promotion import broadcast_exact, broadcast_pair, describe, expand_front, 
 
 
 def constexpr_int(value: Any, what: str, argument: str | None = None) -> int:
-    """A number that must be known now."""
+    """An integer that must be known at compile time."""
     value = unwrap(value)
     if isinstance(value, bool) or not isinstance(value, int):
         hint = "declare the parameter it comes from as kl.constexpr" if isinstance(value, tensor) else None
@@ -44,7 +44,7 @@ def spread(first: Any, rest: Sequence[Any]) -> list[Any]:
 
 
 def axis_argument(axis: Any, rank: int, what: str) -> int:
-    """An axis, negative ones counted from the end."""
+    """An axis as a non-negative number; negative ones count from the end."""
     number = constexpr_int(axis, f"the axis of {what}", "axis")
     if not -rank <= number < rank:
         raise error(
@@ -72,7 +72,7 @@ def full(shape: Any, value: Any, dtype: Any) -> tensor:
     shape = shape_argument(shape)
     value, dtype = unwrap(value), unwrap(dtype)
     if len(shape) == 1 and shape[0] == 1 and emitter().combining:
-        shape = ()  # in a function of single elements a tile of one element is one of them
+        shape = ()  # in a function of scalars, a tile of one element is a scalar
     if is_number(value):
         if dtype is None:
             raise error("expected a dtype for kl.full, got None", "pass dtype=kl.float32", "dtype")
@@ -88,7 +88,7 @@ def full(shape: Any, value: Any, dtype: Any) -> tensor:
 
 
 def unsplat(value: tensor) -> tensor:
-    """The scalar of a tile with one element."""
+    """The only element of a tile, as a scalar."""
     if not value.type.is_block():
         return value
     if value.type.numel != 1:
@@ -119,7 +119,7 @@ def broadcast(a: Any, b: Any) -> values.tuple:
 
 
 def broadcast_many(operands: Sequence[Any], op: str) -> list[tensor]:
-    """All of them in one shape."""
+    """Broadcasts all operands to one shape."""
     tensors = [to_tensor(v) for v in operands]
     for i in range(1, len(tensors)):
         tensors[0], tensors[i] = broadcast_pair(tensors[0], tensors[i], op)
@@ -151,7 +151,7 @@ tuple_ = builtins.tuple
 
 
 def expand_dims(value: Any, axis: Any) -> tensor:
-    """One or several new sides of 1; axes count in the result."""
+    """Inserts one or several sides of 1; axes are positions in the result."""
     value = to_tensor(value)
     axis = unwrap(axis)
     axes = [unwrap(a) for a in axis] if isinstance(axis, (builtins.tuple, list, values.tuple)) else [axis]
@@ -278,7 +278,7 @@ def subscript(value: Any, index: Any) -> Any:
             result = expand_at(result, place)
         elif is_full_slice(part):
             kept += 1
-            # Behind the sides that None adds to a scalar, a ':' means nothing.
+            # After the sides that None adds to a scalar, a ':' has no effect.
             if kept > rank and not (rank == 0 and place):
                 raise error(
                     f"expected at most {rank} ':' in the subscript (because the tile has rank {rank}), got {kept}"
@@ -300,7 +300,7 @@ def is_full_slice(part: Any) -> bool:
 
 
 def signed_index(value: tensor) -> tensor:
-    """Indices and bins are read as signed: narrow unsigned ones are widened, so that 200 stays 200."""
+    """Indices and bins are read as signed: widens narrow unsigned ones, so that 200 stays 200."""
     element = value.type.scalar
     return cast(value, int32) if element.is_int_unsigned() and element.int_bitwidth < 32 else value
 
@@ -325,7 +325,7 @@ def gather(source: Any, index: Any, axis: Any) -> tensor:
 
 
 def flip(value: Any, dim: Any) -> tensor:
-    """Reversed along a dimension (the last, if none is given)."""
+    """Reverses the elements along a dimension, by default the last."""
     value = to_tensor(value)
     rank = len(value.type.shape)
     if rank == 0:

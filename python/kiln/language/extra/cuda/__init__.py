@@ -1,4 +1,4 @@
-"""What only NVIDIA targets have: `kl.extra.cuda.globaltimer`, `smid`, `gdc_wait`, and libdevice by its older path."""
+"""Functions only NVIDIA targets have: `kl.extra.cuda.globaltimer`, `smid`, `gdc_wait`; libdevice under its old path."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .. import libdevice
 
 @builtin
 def globaltimer() -> tensor:
-    """Nanoseconds of the GPU's clock: an int64 scalar. Targets that are no NVIDIA GPU refuse it by name.
+    """The GPU's global timer, in nanoseconds: an int64 scalar. On targets other than NVIDIA GPUs it is an error.
 
     >>> start = kl.extra.cuda.globaltimer()
     """
@@ -21,7 +21,7 @@ def globaltimer() -> tensor:
 
 @builtin
 def smid() -> tensor:
-    """Number of the multiprocessor this program instance runs on: an int32 scalar.
+    """The number of the multiprocessor that this program instance runs on: an int32 scalar.
 
     >>> sm = kl.extra.cuda.smid()
     """
@@ -30,11 +30,11 @@ def smid() -> tensor:
 
 @builtin
 def gdc_launch_dependents() -> None:
-    """With the launch option `pdl`: once every program instance has come here or ended, the next launch may begin. It
-    says nothing about memory: what this launch writes is there for the next one behind the wait of that one.
+    """With the launch option `pdl`: once every program instance has reached this call or ended, the next launch may
+    begin. It does not order memory: what this launch writes is visible to the next one only after that one's wait.
 
-    A kernel that calls it anywhere says where; in others it stands behind the first reads of tiles. Without `pdl`, and
-    on targets that cannot overlap launches, it does nothing.
+    A kernel with any such call controls the placement itself; in other kernels the compiler inserts one after the first
+    reads of tiles. Without `pdl`, and on targets that cannot overlap launches, it does nothing.
 
     >>> kl.extra.cuda.gdc_launch_dependents()
     """
@@ -43,12 +43,13 @@ def gdc_launch_dependents() -> None:
 
 @builtin
 def gdc_wait() -> None:
-    """With the launch option `pdl`: waits until the launch before this one is over and what it wrote is visible.
+    """With the launch option `pdl`: waits until the previous launch has ended and its writes are visible.
 
-    A kernel that calls it anywhere says where; in others it stands before the first access to memory. The author then
-    vouches for every access before it (nothing is read that the launch before writes, nothing written that it uses) and
-    for every path around it, where also the launch behind may begin before the one ahead has ended. Without `pdl`, and
-    on targets that cannot overlap launches, it does nothing.
+    A kernel with any such call controls the placement itself; in other kernels the compiler inserts one before the
+    first access to memory. An author who places it vouches for every access before it (it must read nothing that the
+    previous launch writes, and write nothing that the previous launch uses) and for every path that bypasses it: there,
+    the next launch may even begin before the previous one has ended. Without `pdl`, and on targets that cannot overlap
+    launches, it does nothing.
 
     >>> kl.extra.cuda.gdc_wait()
     """
