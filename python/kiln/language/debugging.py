@@ -57,7 +57,7 @@ def debug_barrier() -> None:
     debug.barrier()
 
 
-# How often something was printed at compile time: code that prints is not skipped even where its result is known.
+# Counts prints at compile time: a kernel that prints gets no index entry in the cache, so that it is emitted again.
 prints = [0]
 
 

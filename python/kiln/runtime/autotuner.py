@@ -1,4 +1,4 @@
-"""`kiln.autotune`: measures configurations of a kernel once for each key and launches the best from then on.
+"""`kiln.autotune`: measures the configurations of a kernel once for each key, then launches the best one.
 `kiln.heuristics`: computes meta-parameters from the other arguments.
 """
 
@@ -21,22 +21,22 @@ __all__ = ["Autotuner", "Config", "Heuristics", "autotune", "heuristics"]
 
 
 class _Decorated(KernelInterface):
-    """A kernel in a decorator: what the kernel has, it has too."""
+    """A kernel wrapped by a decorator; attributes of the kernel are attributes of the wrapper too."""
 
     def __init__(self, fn: Any, arg_names: Iterable[str]):
         self.fn = fn
         self.arg_names = list(arg_names)
-        # A class has these of its own.
+        # The class has its own, so __getattr__ would not be asked.
         self.__module__, self.__doc__ = fn.__module__, fn.__doc__
 
     def __getattr__(self, name: str) -> Any:
-        # What a jit function has, a tuned one has: __name__, cache_key, params …
+        # A tuned kernel has what a jit function has: __name__, cache_key, params …
         if name == "fn" or (name.startswith("_") and not name.startswith("__")):
             raise AttributeError(name)
         return getattr(self.fn, name)
 
     def __reduce__(self) -> Any:
-        """By reference where a module has it, as functions are, else by what it is made of."""
+        """Pickles by reference if the kernel is an attribute of its module, as functions do; else by its parts."""
         name = module_attribute(self)
         if name is not None:
             return name
@@ -46,7 +46,7 @@ class _Decorated(KernelInterface):
         return _restore, (type(self), state)
 
 
-# Of one process: a lock, and what has gone wrong.
+# State of one process only: a lock, and what has gone wrong.
 _NOT_PICKLED = ("_lock", "_refused", "_native", "_winners")
 
 
@@ -60,12 +60,12 @@ def _restore(kind: type[_Decorated], state: dict[str, Any]) -> Any:
     return made
 
 
-# Of arguments, what has no element type: not asked for one at each launch.
+# Types of arguments that have no element type, so that launches need not ask them for one.
 _PLAIN = frozenset((int, float, bool, str, type(None)))
 
 
 class Winners(dict[tuple[Any, ...], Config]):
-    """The configuration of each key. What launches by it is told when one changes."""
+    """The configuration of each key. The native launcher is notified when one changes."""
 
     changed: Callable[[], Any] | None = None
 
@@ -114,8 +114,9 @@ class Winners(dict[tuple[Any, ...], Config]):
 class Autotuner(_Decorated):
     """A kernel with configurations to choose from. Made by `kiln.autotune`.
 
-    best_config       of the last launch
-    configs_timings   what was measured when it last chose: by configuration, milliseconds (median, 20 and 80 percent)
+    best_config       the configuration of the last launch
+    configs_timings   the measurements behind the last choice: milliseconds (median, 20th and 80th percentile) by
+                      configuration
     timings           the medians, by key
     """
 
@@ -185,7 +186,7 @@ class Autotuner(_Decorated):
                 f"autotune of {_base(fn).__name__}: expected no do_bench with isolate=True (because it would run in"
                 " another process), got both"
             )
-        self._native: Any = None  # what launches by keys that are known: made when first launched
+        self._native: Any = None  # launches known keys; made at the first launch
         self._last: Config | None = None
         self.cache = {}
         self.timings: dict[tuple[Any, ...], dict[Config, float]] = {}
@@ -193,7 +194,7 @@ class Autotuner(_Decorated):
         self._refused: dict[Config, Exception] = {}
         self.bench_time = 0.0
         self._lock = threading.RLock()
-        # `x.rows` is a field of the struct that is given for x.
+        # `x.rows` is a field of the struct passed for x.
         for name in (*self.keys, *self.reset_to_zero, *self.restore_value):
             if name.partition(".")[0] not in self.arg_names:
                 raise _no_parameter("autotune", fn, name)
@@ -221,7 +222,7 @@ class Autotuner(_Decorated):
 
     @property
     def best_config(self) -> Config | None:
-        """Of the last launch."""
+        """The configuration of the last launch."""
         return self._last if self._native is None else self._native.last
 
     @best_config.setter
@@ -234,8 +235,8 @@ class Autotuner(_Decorated):
     # -- choosing --------------------------------------------------------------------------
 
     def _key(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The values of the key arguments, the element type of every array, and the GPU of the first that is on one:
-        asked at each launch."""
+        """The values of the key arguments, the element type of every array, and the GPU of the first array on one.
+        Computed at each launch."""
         key: list[Any] = []
         device = None
         for name, place, fields in self._key_places:
@@ -281,7 +282,7 @@ class Autotuner(_Decorated):
         return configs
 
     def _expect(self, arguments: dict[str, Any], config: Config) -> float:
-        """What `perf_model` expects a configuration to take; infinite for what it calls no number."""
+        """The time `perf_model` expects for a configuration; infinite if it returns NaN."""
         found = self.perf_model(**{**arguments, **config.all_kwargs()})
         try:
             time = float(found)
@@ -293,12 +294,12 @@ class Autotuner(_Decorated):
 
     @property
     def keeps_times(self) -> bool:
-        """Whether times are kept for other processes: those of a measuring function of the user's only if asked."""
+        """Whether times are stored for other processes; those from a user's `do_bench` only on request."""
         return self.user_do_bench is None if self.cache_results is None else self.cache_results
 
     @property
     def method(self) -> str:
-        """How times are taken: those of two methods are not compared."""
+        """How times are measured; times from different methods are never compared."""
         return "race" if self.user_do_bench is None else "do_bench"
 
     def check_conflicts(self, config: Config, kwargs: Mapping[str, Any]) -> None:
@@ -339,7 +340,7 @@ class Autotuner(_Decorated):
     prepare.__doc__ = KernelInterface.prepare.__doc__
 
     def _find(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> Config:
-        """The configuration for these arguments; measured where their key is new."""
+        """The configuration for these arguments; measured if their key is new."""
         if len(self.configs) == 1:
             return self.configs[0]
         key = self._key(args, kwargs)
@@ -352,7 +353,7 @@ class Autotuner(_Decorated):
         return found
 
     def _meta(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> dict[str, Any]:
-        """What the kernel is given by name."""
+        """The arguments that the kernel is passed by name."""
         config = self.best_config = self._find(args, kwargs, grid)
         meta = config.launch_kwargs()
         if kwargs:
@@ -363,9 +364,9 @@ class Autotuner(_Decorated):
         return meta
 
     def _answer(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> tuple[Config, Any] | None:
-        """For launches that ask by key once: see python/bindings/launch/Tuned.h."""
+        """Answers the native launcher, which asks once for each key: see python/bindings/launch/Tuned.h."""
         if len(self.configs) == 1:
-            return None  # nothing is chosen, and who writes to `configs` is not noticed
+            return None  # nothing to choose, and writes to `configs` are not noticed
         config = self._find(args, kwargs, grid)
         if config.pre_hook is not None:
             return None
@@ -385,12 +386,12 @@ class Autotuner(_Decorated):
                 self._native = native
         return self._native
 
-    # Not called for a kernel that has been launched before: see `TunedLauncher.adopt`. It needs the starred parameter.
+    # Not called once the kernel has been launched: see `TunedLauncher.adopt`, which needs the starred parameter.
     def __getitem__(self, grid: Any, *_: Any) -> Callable[..., Any]:
         if is_traced_by_torch():
             return functools.partial(self.run, grid=grid)
         kernel = self.fn
-        # A kernel that is more than its launcher is called through Python.
+        # A kernel with a `run` of its own must be called through Python.
         plain = getattr(type(kernel), "run", None) is JITFunction.run and "run" not in vars(kernel)
         if not plain or kernel.pre_run_hooks:
             return functools.partial(self.run, grid=grid)
@@ -421,9 +422,9 @@ def _no_parameter(what: str, fn: Any, name: str) -> errors.UsageError:
 
 
 def _chain(fn: Any) -> Iterator[Any]:
-    """A decorated kernel and what each decorator wraps, down to the jit function."""
+    """A decorated kernel and everything its decorators wrap, down to the jit function."""
     yield fn
-    while isinstance(fn, KernelInterface) and not isinstance(fn, JITFunction):  # decorators of libraries, too
+    while isinstance(fn, KernelInterface) and not isinstance(fn, JITFunction):  # includes decorators of other libraries
         fn = fn.fn
         yield fn
 
@@ -453,28 +454,29 @@ def autotune(
 ) -> Callable[[Any], Autotuner]:
     """Measures `configs` when the values of the `key` arguments (or an array's type) are new, and keeps the best.
 
-    All are compiled in parallel; those that do not fit the machine are left out, and those that spill unless all do.
-    The others race: they are launched in turn until one is surely the fastest. Ctrl-C takes the best so far. With
-    KILN_LOG=info,autotune each one's time is told.
+    All configurations are compiled in parallel. Those that do not fit the machine are dropped, and so are those that
+    spill, unless all do. The others race: they are launched in turn until one is clearly the fastest. Ctrl-C takes the
+    best so far. KILN_LOG=info,autotune logs the time of each.
 
     prune_configs_by   {"early_config_prune": f(configs, arguments, **kwargs) -> configs,
                         "perf_model": f(**arguments) -> expected time, "top_k": how many (or which share) to measure}
-    reset_to_zero      arrays set to zero before each measured launch
-    restore_value      arrays put back after each measured launch
+    reset_to_zero      arrays to set to zero before each measured launch
+    restore_value      arrays to restore after each measured launch
     pre_hook           f(arguments, reset_only=False), before each measured launch
     post_hook          f(arguments, exception=…), after each
-    warmup             milliseconds of launches before the first that counts of a configuration (two launches)
-    rep                most milliseconds of launches for each configuration, on the average (100)
-    use_cuda_graph     an error where graphs cannot be captured. They are replayed anyway where torch is imported and
-                       nothing has to happen before each launch: on a GPU, without the host's time
-    do_bench           measures one configuration after the other, f(launch, quantiles=…), in the place of the race
-    cache_results      keep each configuration's time for other processes: unless `do_bench` measures
-    isolate            launch in another process, where a configuration that hangs, faults or runs out of memory costs
-                       only itself. Hooks are called once for each configuration, in this process
-    timeout            with `isolate`, the seconds after which a launch hangs
-    same_numerics      only configurations that give the bits of the first one
-    tuned              a file that `kiln tune` wrote: a key that it has takes its configuration, any other that of the
-                       nearest key, or by `perf_model` the best of the file; nothing is measured then
+    warmup             milliseconds of launches before a configuration's first measured one (default: two launches)
+    rep                the most milliseconds of launches for each configuration, on average (default: 100)
+    use_cuda_graph     raises an error where graphs cannot be captured. On a GPU, graphs are replayed anyway if torch is
+                       imported and nothing has to happen before each launch: this excludes the host's time
+    do_bench           f(launch, quantiles=…), measures one configuration after the other instead of racing them
+    cache_results      whether to store each configuration's time for other processes; the default is yes, unless
+                       `do_bench` measures
+    isolate            launch in another process, so that a configuration that hangs, faults or runs out of memory does
+                       no harm. Hooks are called once for each configuration, in this process
+    timeout            with `isolate`, the seconds after which a launch counts as hung
+    same_numerics      choose only among configurations whose results are bitwise those of the first one
+    tuned              a file that `kiln tune` wrote: a key in it takes its configuration; any other key takes that of
+                       the nearest key or, with `perf_model`, the best of the file. Nothing is measured then
 
     >>> @kiln.autotune(configs=[kiln.Config({"BLOCK": 128}), kiln.Config({"BLOCK": 1024})], key=["n"])
     ... @kiln.jit
@@ -493,7 +495,7 @@ def autotune(
 
 
 class Heuristics(_Decorated):
-    """A kernel some of whose meta-parameters follow from its arguments. Made by `kiln.heuristics`."""
+    """A kernel some of whose meta-parameters are computed from its arguments. Made by `kiln.heuristics`."""
 
     def __init__(self, fn: Any, arg_names: list[str], values: Mapping[str, Callable[[dict[str, Any]], Any]]):
         super().__init__(fn, arg_names)
@@ -527,7 +529,7 @@ class Heuristics(_Decorated):
     prepare.__doc__ = KernelInterface.prepare.__doc__
 
     def _explain_key(self, name: str, error: KeyError, arguments: dict[str, Any]) -> None:
-        """A rule asked for an argument that there is not; returns if its KeyError is about something else."""
+        """Explains that a rule asked for a missing argument; returns if its KeyError is about something else."""
         asked = error.args[0] if error.args else None
         if not isinstance(asked, str) or asked in arguments:
             return
@@ -542,7 +544,7 @@ class Heuristics(_Decorated):
 def heuristics(values: Mapping[str, Callable[[dict[str, Any]], Any]]) -> Callable[[Any], Heuristics]:
     """Computes meta-parameters, and launch options such as `num_warps`, at each launch.
 
-    `values` maps a name to a function of the arguments by name.
+    `values` maps a name to a function of the dictionary of arguments.
 
     >>> @kiln.heuristics({"EVEN": lambda args: args["n"] % args["BLOCK"] == 0})
     ... @kiln.jit

@@ -1,13 +1,14 @@
-"""The artifact cache of compiles: what is compiled once is loaded by later processes.
+"""The artifact cache: code that one process has compiled is loaded by later ones.
 
-Two kinds of entries of one store (`runtime/cache` in C++, which says how they are kept):
+One store (`runtime/cache` in C++, which describes how entries are stored) has two kinds of entries:
 
-artifact   by what its bytes follow from (tile IR, target, options, tools): object, metadata and tile IR
-index      by what the tile IR follows from (sources of the kernel and of all it reaches, specialisation, options,
-           target, tools, the front end): the key of the artifact. With it a launch neither parses nor emits.
+artifact   keyed by all that determines its bytes (tile IR, target, options, tools): object, metadata and tile IR
+index      keyed by all that determines the tile IR (sources of the kernel and of all it reaches, specialisation,
+           options, target, tools, the front end): the key of the artifact. A launch that finds it neither parses nor
+           emits anything.
 
-Positions in the source are part of an artifact that can tell them (prints, assertions, checks, line tables). Such a
-one is kept under a key with positions; of all others, neither a comment nor a moved file changes the key.
+An artifact that can report source positions (prints, assertions, checks, line tables) has them in its key. The keys of
+all others do not change with a comment or with the place of the file.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 ARTIFACT, INDEX, NOTE = "artifact", "index", "note"
 OBJECT, METADATA, TILE = "object", "metadata.json", "tile.mlir"
 
-# Options of a compile that do not decide what comes out, or that stand in the index by their contents.
+# Compile options that do not affect the code, or that the index identifies by their contents.
 _NOT_IN_INDEX = ("verify_each", "dump_directory", "crash_directory", "ptxas", "libdevice")
 
 _stores: dict[tuple[str, int, bool], Cache | None] = {}
@@ -40,7 +41,7 @@ _warned: set[str] = set()
 
 
 def root() -> str:
-    """The folder of the cache; empty if there is none."""
+    """The cache directory; empty if there is none."""
     setting = knobs.cache
     if setting.strip().lower() in ("0", "off", "false", "no"):
         return ""
@@ -50,7 +51,7 @@ def root() -> str:
 
 
 def store() -> Cache | None:
-    """The store that is read and written, with all that this process has published; None without one."""
+    """The store that is read and written, including all that this process has published; None if there is none."""
     publishing.flush()
     return _store()
 
@@ -61,7 +62,7 @@ def _store() -> Cache | None:
 
 
 def shipped() -> Cache | None:
-    """The store that is only read, before the other, and in frozen mode alone; None without one."""
+    """The read-only store, searched before the other one, and in frozen mode the only one; None if there is none."""
     path = knobs.frozen or knobs.cache_readonly
     return _open(os.path.abspath(os.path.expanduser(path)), True) if path else None
 
@@ -81,7 +82,7 @@ def _open(path: str, read_only: bool) -> Cache | None:
 
 
 def warn(message: str) -> None:
-    """Once per process for each message."""
+    """Gives each warning once per process."""
     if message in _warned:
         return
     _warned.add(message)
@@ -91,7 +92,7 @@ def warn(message: str) -> None:
 
 
 def is_wanted() -> bool:
-    """Whether compiles go by the cache. Those that are asked to show or to check their stages do not."""
+    """Whether compiles use the cache. Those that have to show or check their stages do not."""
     return bool(knobs.frozen) or (bool(root() or knobs.cache_readonly) and not (knobs.dump or knobs.verify_each))
 
 
@@ -110,7 +111,7 @@ def load(key: str) -> CacheEntry | None:
 
 
 def set_aside(key: str, doubt: object) -> None:
-    """Takes an entry out of the way that is what was written and yet wrong; a compile publishes another."""
+    """Sets aside an entry that is intact but wrong; a compile then publishes another."""
     publishing.wait_for(key)
     opened = _store()
     if opened is not None:
@@ -119,8 +120,8 @@ def set_aside(key: str, doubt: object) -> None:
 
 
 def publish(kind: str, subject: str, fields: Fields, files: Mapping[str, bytes], **facts: str) -> None:
-    """Adds an entry where there is a store to write, before long (`publishing`); a full or read-only disk costs a
-    warning."""
+    """Adds an entry to the store, if there is one, in the background (`publishing`); a full or read-only disk only
+    causes a warning."""
     opened = _store()
     if opened is None:
         return
@@ -130,14 +131,14 @@ def publish(kind: str, subject: str, fields: Fields, files: Mapping[str, bytes],
         try:
             opened.publish(kind, subject, fields, contents, facts)
         except OSError as problem:
-            with contextlib.suppress(RuntimeWarning):  # made an error, which would reach nobody on this thread
+            with contextlib.suppress(RuntimeWarning):  # turned into an error, it would be lost on this thread
                 warn(f"{problem}; kernels are compiled for this process alone")
 
     publishing.write(fields.key(kind), write)
 
 
 def is_told() -> bool:
-    """Whether somebody hears what is said of hits and misses."""
+    """Whether hits and misses are logged."""
     return knobs.is_told("cache")
 
 
@@ -145,7 +146,7 @@ def tell(message: str, *values: Any) -> None:
     knobs.tell("cache", message, *values)
 
 
-# -- Why something is not there ----------------------------------------------------------------------------------------
+# -- Why an entry is missing -------------------------------------------------------------------------------------------
 
 Item = tuple[str, str, int]
 
@@ -160,7 +161,7 @@ def reason(kind: str, subject: str, fields: Fields) -> str:
 
 
 def difference(now: Sequence[Item], before: Sequence[Item]) -> str:
-    """The first field that is other than it was, in words."""
+    """The first field that has changed, in words."""
     known = {name: (value, size) for name, value, size in before}
     for name, value, size in now:
         if name not in known:
@@ -174,7 +175,7 @@ def difference(now: Sequence[Item], before: Sequence[Item]) -> str:
 
 
 def _first_differing(before: str, now: str) -> tuple[str, str]:
-    """Of two texts of several lines the first line in which they differ, by its number."""
+    """The first line in which two texts differ, with its number."""
     if "\n" not in before and "\n" not in now:
         return before, now
     old, new = before.splitlines(), now.splitlines()
@@ -190,14 +191,14 @@ def _shown(value: str, size: int) -> str:
     return f"{size} bytes ({value[:8]}…)" if size else value.removesuffix(" zero") or "nothing"
 
 
-# -- Facts that are remembered between processes -----------------------------------------------------------------------
+# -- Facts remembered between processes --------------------------------------------------------------------------------
 
 _notes: dict[tuple[str, ...], str] = {}
 
 
 def note(subject: str, about: Sequence[tuple[str, str]], newest: int, compute: Any) -> str:
-    """`compute()`, remembered by what it is `about`. What was written less than two seconds ago (`newest`, in
-    nanoseconds) may be written again without a change of its time, and is not remembered."""
+    """`compute()`, remembered under the key `about`. A file written less than two seconds ago (`newest`, in
+    nanoseconds) may be rewritten without a change of its timestamp, so its facts are not remembered."""
     place = (subject, *(text for pair in about for text in pair))
     if place in _notes:
         return _notes[place]
@@ -215,7 +216,7 @@ def note(subject: str, about: Sequence[tuple[str, str]], newest: int, compute: A
 
 
 def front_end() -> str:
-    """The digest of the front end that runs; empty where it cannot be told."""
+    """The digest of the running front end; empty if it cannot be determined."""
     from kiln.frontend import identity
 
     if not identity.AT_IMPORT:
@@ -225,7 +226,7 @@ def front_end() -> str:
 
 
 def file_digest(path: str) -> str:
-    """The digest of a file's contents; empty for no file."""
+    """The digest of a file's contents; empty if there is no file."""
     from kiln import _kiln
 
     def compute() -> str:
@@ -239,7 +240,7 @@ def file_digest(path: str) -> str:
 
 
 def note_of_file(subject: str, path: str, compute: Any) -> str:
-    """`compute()`, remembered as long as the file is as it is."""
+    """`compute()`, remembered as long as the file does not change."""
     status = os.stat(path)
     written = f"{status.st_mtime_ns} {status.st_size} {status.st_ino}"
     return note(subject, [("what", subject), ("file", os.path.abspath(path)), ("written", written)],
@@ -247,8 +248,8 @@ def note_of_file(subject: str, path: str, compute: Any) -> str:
 
 
 def descriptor_strides(kernel: KernelFunction) -> tuple[list[str], list[str]]:
-    """What `kiln.frontend.strides` finds in the syntax trees of the kernel and of all it reaches: names of parameters,
-    and of fields."""
+    """The names of parameters and of fields that `kiln.frontend.strides` finds in the syntax trees of the kernel and of
+    all it reaches."""
 
     def compute() -> str:
         from kiln.frontend.strides import descriptor_strides
@@ -266,9 +267,9 @@ def descriptor_strides(kernel: KernelFunction) -> tuple[list[str], list[str]]:
 
 
 class Kept:
-    """An artifact of an earlier compile, as `_kiln.Artifact` is one. What a launch takes of it is there; all else is
-    asked of the compiler, which is loaded for that. The form of the metadata is part of the key: nobody looks again
-    before it is read."""
+    """An artifact of an earlier compile, with the interface of `_kiln.Artifact`. It holds what a launch needs; anything
+    else comes from the compiler, which is loaded for it. The metadata's format is part of the key, so it is read
+    without another check."""
 
     def __init__(self, entry: CacheEntry, options: dict[str, Any]):
         self.key = entry.key
@@ -289,7 +290,7 @@ class Kept:
 
 
 class Lookup:
-    """One kernel with what it is specialised for, on its way through the cache."""
+    """The cache lookup for one specialisation of a kernel."""
 
     def __init__(
         self,
@@ -298,22 +299,22 @@ class Lookup:
         options: dict[str, Any],
         disjoint: Sequence[bool],
     ):
-        """`options`: those of the compile, completed from the switches."""
+        """`options`: the compile options, completed from the switches."""
         self.kernel = kernel
         self.options = options
         self.subject = kernel.__qualname__
         self.inexact = ""
-        """Why there is no index entry for it; empty if there may be one."""
+        """Why there can be no index entry; empty if there may be one."""
         self._fields: list[tuple[str, str]] = self._describe(parameters, disjoint)
         self._plain: Fields | None = None
         self._located: Fields | None = None
         self._candidates: list[tuple[Fields, str]] = []
-        self._asked: dict[str, dict[str, str]] = {}  # the facts of index entries that were read, by their keys
+        self._asked: dict[str, dict[str, str]] = {}  # the facts of index entries that were read, by key
 
-    # -- by what was written ---------------------------------------------------------------
+    # -- by the source ---------------------------------------------------------------------
 
     def _describe(self, parameters: Sequence[Any], disjoint: Sequence[bool]) -> list[tuple[str, str]]:
-        """All that the artifact follows from, without emitting it."""
+        """All that determines the artifact, found without emitting it."""
         from kiln import _kiln
         from kiln.frontend.function import Spelling
 
@@ -323,7 +324,7 @@ class Lookup:
         fields = list(reach.fields)
         for parameter in parameters:
             fields.append((f"argument {parameter.name}", _spell(parameter, spelling)))
-        # Jit functions that came as arguments.
+        # Jit functions passed as arguments.
         for function in spelling.functions[known:]:
             inner = function.reach
             fields.append((f"jit function {function.__qualname__}", inner.key))
@@ -377,12 +378,12 @@ class Lookup:
         return entry
 
     def _doubt(self, entry: CacheEntry) -> str:
-        """Why this cannot be the kernel's artifact, of what can be told without the IR; empty if it may be."""
+        """Why this cannot be the kernel's artifact, as far as that is known without the IR; empty if it may be."""
         from kiln import _kiln
 
         if entry.kind != ARTIFACT:
             return f"it leads to an entry of another kind ({entry.kind})"
-        # The first that published the same IR named it: a kernel of the same name, not of the same module.
+        # The entry is named after the first kernel with this IR, which may be one of that name in another module.
         if entry.subject.rpartition(".")[2] not in (self.subject.rpartition(".")[2], self.kernel.__name__):
             return f"it leads to code of {entry.subject}"
         assert self._plain is not None
@@ -401,7 +402,7 @@ class Lookup:
         return self._located
 
     def missing(self, parameters: Sequence[Any]) -> errors.FrozenError:
-        """Why frozen mode has no code: what differs from the variant in the bundle that has most in common."""
+        """Why frozen mode has no code: the difference from the nearest variant in the bundle."""
         from kiln import _kiln
         from kiln.frontend.signature import array_names
         from kiln.runtime.jit import _describe
@@ -425,7 +426,7 @@ class Lookup:
         ]
         fewest = min(map(len, differing))
         nearest = [other for other, fields in zip(others, differing, strict=True) if len(fields) == fewest]
-        # In what all of the nearest differ, an argument first; else where the first of them does.
+        # Prefer a field in which all of the nearest variants differ, arguments first; else one of the first variant.
         fields = next(fields for fields in differing if len(fields) == fewest)
         common = [field for field in fields if all(made_of.get(field) != other.get(field) for other in nearest)]
         if not common:
@@ -455,7 +456,7 @@ class Lookup:
     # -- by the IR -------------------------------------------------------------------------
 
     def by_module(self, module: Module, quiet: bool) -> Kept | None:
-        """The artifact of a compile of the same IR. `quiet`: making the IR has shown the user nothing."""
+        """The artifact of a compile of the same IR. `quiet`: emitting the IR has shown the user nothing."""
         from kiln import _kiln
 
         if not quiet:
@@ -490,7 +491,7 @@ class Lookup:
 
     def keep(self, artifact: Artifact) -> None:
         """Publishes what was compiled."""
-        # A warning would be given once only.
+        # From the cache, the warning would never be given again.
         if any(diagnostic["severity"] == "warning" for diagnostic in artifact.diagnostics):
             return
         fields, text = self._candidates[artifact.located]
@@ -511,7 +512,7 @@ class Lookup:
             self._lead(self._plain, artifact=key)
 
     def _lead(self, fields: Fields, **facts: str) -> None:
-        """Publishes an index entry with these facts, in the place of one that has others."""
+        """Publishes an index entry with these facts, replacing one that has others."""
         opened, key = _store(), fields.key(INDEX)
         if opened is not None and self._asked.get(key, facts) != facts:
             opened.set_aside(key)
@@ -519,7 +520,7 @@ class Lookup:
 
 
 def _spelled(field: str | None) -> str:
-    """An argument or option of a key as signatures spell it: constants without their type, types without their
+    """An argument or option of a key in the syntax of signatures: constants without their type, types without their
     padding."""
     if field is None:
         return "the default"

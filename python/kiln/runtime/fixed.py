@@ -1,8 +1,8 @@
 """`compiled[grid](*args)`: launches the code of one specialisation, and no other.
 
-The arguments are bound, read and packed by the launcher of every launch, with the parameters of the code: what it was
-compiled with is the default of a parameter, and what it does not depend on is not looked at. The launcher then asks for
-code for what it found; the answer is this code, or an error that names the argument that it does not fit.
+The ordinary launcher binds, reads and packs the arguments, with parameters derived from the code: the value the code
+was compiled for is the default of a parameter, and properties that the code does not depend on are not examined. When
+the launcher asks for code for what it found, it gets this code, or an error that names the argument that does not fit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class FixedKernel:
-    """What a `_kiln.Launcher` asks, for one `CompiledKernel`."""
+    """The owner that a `_kiln.Launcher` asks, for one `CompiledKernel`."""
 
     def __init__(self, compiled: Any):
         self.compiled = compiled
@@ -32,7 +32,7 @@ class FixedKernel:
     def make_launcher(self) -> Any:
         from kiln import _kiln
 
-        # And what the code knows by 8 or 4, which it does of strides alone: of descriptors made of pointers too.
+        # Divisibility by 8 or 4 is only known of strides, including those of descriptors made from pointers.
         strides, fields = self.kernel.find_strides()
         strides = [*strides, *(parameter.name for parameter in self.compiled.parameters if parameter.divisor > 1)]
         return _kiln.Launcher(self, list(self.params), ["warmup"], strides, fields)
@@ -101,7 +101,7 @@ class FixedKernel:
         raise self._error(f"expected {expected} (because the code is compiled for it), got {got}", name)
 
     def _forget(self, compiled: Any) -> None:
-        """There is no other code."""
+        """Does nothing: this code is the only one."""
 
     @property
     def refusals(self) -> Explainer:
@@ -109,7 +109,7 @@ class FixedKernel:
 
 
 class _Refusals:
-    """What is wrong with an argument, the kernel says."""
+    """Forwards errors about arguments to the kernel."""
 
     def __init__(self, fixed: FixedKernel):
         self._fixed, self._others = fixed, fixed.kernel.refusals
@@ -133,14 +133,14 @@ def _parameter_of(written: Any, found: Parameter) -> Any:
     """The parameter for launches of the code: `found` is what the code was compiled for."""
     if found.kind == "constexpr":
         return written._replace(default=found.value)
-    # What the code does not know of a value is nothing that a launch may ask of it.
+    # A property that the code does not assume must not be required of an argument.
     if found.kind == "runtime" and not found.divisible and found.divisor == 1:
         return written._replace(do_not_specialize=True)
     return written
 
 
 def _difference(code: Parameter, given: Parameter) -> tuple[str, str] | None:
-    """What the code relies on and the argument is not: expected, got; None if it fits."""
+    """A property that the code relies on and the argument lacks, as (expected, got); None if the argument fits."""
     if code.kind == "constexpr":
         same = given.kind == "constexpr" and type(given.value) is type(code.value) and _equal(given.value, code.value)
         return None if same else (repr(code.value), _shown(given))

@@ -1,4 +1,4 @@
-"""`kernel[grid](...)`: what jit functions, tuned kernels and heuristics have in common."""
+"""`kernel[grid](...)`: the interface that jit functions, tuned kernels and heuristics share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from kiln.frontend.struct import constexpr_fields, is_struct
 
-# Every keyword a launch takes beside the kernel's own parameters. "warmup" comes first: the launcher knows it by place.
+# Every keyword a launch takes besides the kernel's own parameters. "warmup" must be first: the launcher relies on it.
 LAUNCH_OPTIONS = [
     "warmup",
     "num_warps",
@@ -35,7 +35,7 @@ LAUNCH_OPTIONS = [
 ]
 
 
-# What some of them must be, as errors say it.
+# What values some of them take, as error messages put it.
 OPTION_KINDS = {
     "num_warps": "a power of two from 1 to 32",
     "num_stages": "a positive integer",
@@ -55,7 +55,7 @@ OPTION_KINDS = {
 
 
 def is_traced_by_torch() -> bool:
-    """Whether torch's compiler is tracing the call, instead of Python running it. (It answers itself.)"""
+    """Whether torch's compiler is tracing the call, instead of Python running it. (torch supplies the answer.)"""
     torch = sys.modules.get("torch")
     return torch is not None and torch.compiler.is_dynamo_compiling()
 
@@ -67,7 +67,7 @@ class KernelInterface:
     """
 
     fn: Any
-    # Subscripts are launches: without this Python takes them for those of an endless sequence.
+    # Without this, Python would treat `__getitem__` as the sequence protocol and iterate for ever.
     __iter__: Any = None
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
@@ -77,31 +77,31 @@ class KernelInterface:
         return lambda *args, **kwargs: self.run(*args, grid=grid, warmup=False, **kwargs)
 
     def prepare(self, *args: Any, grid: Any, **kwargs: Any) -> Any:
-        """The launch `self[grid](*args, **kwargs)` with all of it bound; nothing is launched.
+        """Binds the launch `self[grid](*args, **kwargs)` without making it.
 
-        `launch()` makes it as often as it is called, `launch(stream=s)` on that stream (torch's, or the driver's number
-        of one), `launch(x=other)` or `launch(other)` with other values in the place of some, for that launch alone:
-        they have to be of the kind that the code was compiled for. `launch.compiled` is the code, which is not looked
-        for again: a switch or a global that changes later, changes nothing.
+        Each `launch()` makes it; `launch(stream=s)` does so on that stream (torch's, or the driver's handle as a
+        number); `launch(x=other)` or `launch(other)` replaces some values for that launch only, by values of the kind
+        that the code was compiled for. `launch.compiled` is the code. It is not looked up again: later changes of
+        switches or globals have no effect.
         """
         raise NotImplementedError
 
     def warmup(self, *args: Any, grid: Any = (1,), **kwargs: Any) -> Any:
-        """Compiles for these arguments without launching. A type (`kl.float32`) stands for an array of it."""
+        """Compiles for these arguments without launching. A type (`kl.float32`) stands for an array of that type."""
         return self.run(*args, grid=grid, warmup=True, **kwargs)
 
 
 def module_attribute(kernel: Any) -> str | None:
-    """The name under which a kernel is an attribute of its module, and may be pickled by; None if it is none."""
+    """The name under which a kernel is an attribute of its module, and can be pickled; None if there is none."""
     module = sys.modules.get(kernel.__module__)
     if getattr(module, kernel.__qualname__, None) is kernel:
         return kernel.__qualname__
-    # Decorated anew under a name of its own: `tuned = kiln.autotune(...)(kernel)`.
+    # It may have been decorated under another name: `tuned = kiln.autotune(...)(kernel)`.
     return next((name for name, value in list(vars(module).items()) if value is kernel), None) if module else None
 
 
 class MockTensor:
-    """Stands for an array of a type, at an address that is a multiple of 16, where only its type matters."""
+    """Stands for an array of a type where only the type matters; its address is a multiple of 16."""
 
     def __init__(self, dtype: Any):
         self.dtype = dtype
@@ -112,7 +112,7 @@ class MockTensor:
 
     @classmethod
     def wrap(cls, value: Any) -> Any:
-        """A type of the language or of torch as a tensor of it, in tuples too; anything else as it is."""
+        """Replaces a type of the language or of torch by a mock tensor, in tuples too; anything else is unchanged."""
         kind = type(value)
         if isinstance(value, tuple):
             known = constexpr_fields(kind) if is_struct(kind) else ()

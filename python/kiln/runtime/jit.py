@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 # Switches that compiled code depends on; a launch notices when one changes.
 _CODE_SWITCHES = ("target", "check", "device_assert", "line_info", "ptxas", "libdevice")
-# Launch options a target acts on, and the compiler's names for them; the others are recorded in the metadata.
+# Launch options that targets act on, with the compiler's names for them; the others are recorded in the metadata.
 _COMPILE_OPTIONS = {
     "cpu": {"enable_fp_fusion": "enable_fp_fusion"},
     "cuda": {
@@ -56,12 +56,12 @@ _COMPILE_OPTIONS = {
     },
 }
 
-# Those that are on or off.
+# The boolean ones.
 _SWITCHED = ("pdl", "single_wave", "streaming", "enable_fp_fusion", "describe_pointers")
 
-# Everything that a first launch of code from the cache would import on its way, and what a first compile would. Python
-# cannot import in a child that was forked while another thread was importing; loaded under the lock that a fork waits
-# for, nothing is left to import later. Code from the cache needs none of the compiler.
+# All modules that a first launch of cached code, or a first compile, would import lazily. A child forked while another
+# thread imports cannot import anything; so these are all loaded under the lock that a fork waits for, and nothing is
+# left to import later. Cached code needs none of the compiler's modules.
 _LAUNCH_MODULES = (
     "kiln._kiln", "kiln.compiler", "kiln.frontend.signature", "kiln.runtime.cache", "kiln.runtime.placement",
     "kiln.runtime.publishing", "kiln.toolchain",
@@ -74,12 +74,12 @@ _COMPILER_MODULES = (
     "kiln.frontend.entry", "kiln.runtime.refusals", "kiln.runtime.metadata",
 )  # fmt: skip
 
-# Held to look something up, and while the modules load; never by a compile.
-_lock = threading.RLock()  # a signal's handler that launches may come while the modules load
+# Held for lookups and while the modules load; never during a compile.
+_lock = threading.RLock()  # recursive: a signal handler that launches may run while the modules load
 
 
 def _load(modules: Sequence[str]) -> None:
-    """Imports, with the lock held; ends early where the interpreter does."""
+    """Imports modules with the lock held; stops early if the interpreter is ending."""
     for module in modules:
         if module not in sys.modules:
             importlib.import_module(module)
@@ -92,19 +92,19 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
-# What `kernel[grid]` gives in a block of `recording`.
+# Makes the result of `kernel[grid]` in a block of `recording`.
 _recorder: Callable[[JITFunction, Any], Callable[..., Any]] | None = None
 
 
 @contextlib.contextmanager
 def recording(recorder: Callable[[JITFunction, Any], Callable[..., Any]]) -> Iterator[None]:
-    """In this block `kernel[grid]` is `recorder(kernel, grid)`, in every thread: for who looks at the launches that a
-    function makes without making them. `kernel.run(…, grid=…)` is what it would have been."""
+    """In this block, `kernel[grid]` is `recorder(kernel, grid)` in every thread: observes the launches that a function
+    makes without making them. `kernel.run(…, grid=…)` still makes the launch."""
     global _recorder
     from kiln import _kiln
 
     outer, _recorder = _recorder, recorder
-    _kiln.pause_calls(True)  # of the library, which are made again without `kernel[grid]`
+    _kiln.pause_calls(True)  # the library's replayed calls, which bypass `kernel[grid]`
     try:
         yield
     finally:
@@ -115,18 +115,18 @@ def recording(recorder: Callable[[JITFunction, Any], Callable[..., Any]]) -> Ite
 class JITFunction(KernelFunction, KernelInterface):
     """A kernel: `kernel[grid](*args, **meta)` compiles it for its arguments when needed, and runs it.
 
-    grid      int, tuple of 1 to 3 ints, or a function that gets the arguments by name and returns one of these
+    grid      an int, a tuple of 1 to 3 ints, or a function that takes the dictionary of arguments and returns one
     args      arrays (numpy, torch, anything with `__array_interface__` or DLPack), numbers, bools, None, tuples of
               these, tensor descriptors; for constexpr parameters anything hashable
     meta      further arguments by name, and launch options (`num_warps`, `num_stages`, …)
 
-    Where it runs follows the arrays: on the GPU they are on, else on the CPU. Returns the `CompiledKernel` that ran.
-    The CPU target has finished when the call returns; a GPU has the launch in its queue (torch's current stream where
-    torch is imported, else the default stream).
+    The arrays decide where it runs: on the GPU that holds them, else on the CPU. Returns the `CompiledKernel` that ran.
+    On the CPU, the kernel has finished when the call returns; on a GPU, it is queued (on torch's current stream if
+    torch is imported, else on the default stream).
     """
 
     launch_options = LAUNCH_OPTIONS
-    """What a launch takes by name beside the parameters."""
+    """The keywords that a launch takes besides the parameters."""
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ class JITFunction(KernelFunction, KernelInterface):
         self._launcher: Any = None
         self._compiling: dict[tuple[int, str, bytes, int], threading.Lock] = {}
         self._compiled: dict[tuple[str, bytes, int], CompiledKernel] = {}
-        self._constants: list[KernelFunction] = []  # jit functions given as constexpr arguments
+        self._constants: list[KernelFunction] = []  # jit functions passed as constexpr arguments
 
     # -- launching -------------------------------------------------------------------------
 
@@ -173,25 +173,25 @@ class JITFunction(KernelFunction, KernelInterface):
         return self._launcher
 
     def find_strides(self) -> tuple[list[str], list[str]]:
-        """Names of parameters, and of fields of named tuples, that are strides of descriptors that kernels make."""
+        """Names of parameters, and of fields of named tuples, that are strides of descriptors made in kernels."""
         try:
             if not self.reach.names("make_tensor_descriptor"):
                 return [], []
         except errors.KilnError:
-            return [], []  # what is wrong with the source is said when it is compiled
+            return [], []  # compiling reports what is wrong with the source
         from kiln.runtime import cache
 
         return cache.descriptor_strides(self)
 
     def describes_pointers(self) -> bool:
-        """Whether launches on a GPU have pointers made descriptors where they do not say: of kernels that multiply."""
+        """The default of `describe_pointers` for launches on a GPU: true for kernels that multiply matrices."""
         try:
             return any(function.reach.names("dot", "dot_scaled") for function in (self, *self._constants))
         except errors.KilnError:
             return False
 
-    # Not called for a kernel that has been launched before, where nothing looks on: see `Launcher.adopt`, which needs
-    # the starred parameter.
+    # Not called once the kernel has been launched, unless hooks or a recorder are active: see `Launcher.adopt`, which
+    # needs the starred parameter.
     def __getitem__(self, grid: Any, *_: Any) -> Callable[..., CompiledKernel]:
         if _recorder is not None:
             return _recorder(self, grid)
@@ -225,11 +225,11 @@ class JITFunction(KernelFunction, KernelInterface):
 
     @property
     def src(self) -> str:
-        """The text of the function, decorators and all."""
+        """The text of the function, including its decorators."""
         return self.source.text
 
     def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
-        """`hook(*args, **kwargs)` is called before each launch, with its arguments."""
+        """Calls `hook(*args, **kwargs)` before each launch, with its arguments."""
         self.pre_run_hooks.append(hook)
         if self._launcher is not None:
             self._launcher.invalidate()
@@ -287,9 +287,9 @@ class JITFunction(KernelFunction, KernelInterface):
         device: int,
         prefix: str,
     ) -> CompiledKernel:
-        """Compiled code for a key seen for the first time; threads that ask for one key get one compile. `prefix`: as
-        `_revalidate` gave it to the launch, on the same thread."""
-        # By process: a compile that another thread had begun before a fork does not go on in the child.
+        """Compiled code for a new key; threads that ask for the same key share one compile. `prefix`: what
+        `_revalidate` gave the launch, on the same thread."""
+        # The key has the process id: a compile that another thread began before a fork does not continue in the child.
         claim = (os.getpid(), prefix, key, device)
         with _lock:
             lock = self._compiling.setdefault(claim, threading.Lock())
@@ -311,8 +311,8 @@ class JITFunction(KernelFunction, KernelInterface):
         return compiled
 
     def _watch_constants(self, found: list[tuple[Any, ...]], key: bytes, device: int, compiled: CompiledKernel) -> None:
-        """From now on the prefix covers jit functions that came as arguments, alone or as methods of structs, whose
-        globals may change too."""
+        """Makes the prefix cover jit functions passed as arguments, directly or as methods of structs: their globals
+        may change too."""
         new = [f for f in functions_in(found) if f is not self and f not in self._constants]
         if new:
             self._constants += new
@@ -320,13 +320,13 @@ class JITFunction(KernelFunction, KernelInterface):
             self._launcher.invalidate()
 
     def _forget(self, compiled: CompiledKernel) -> None:
-        """Drops one specialisation, which the launcher has dropped."""
+        """Drops one specialisation that the launcher has dropped."""
         for place in [place for place, other in list(self._compiled.items()) if other is compiled]:
             self._compiled.pop(place, None)
 
     def unload(self) -> None:
-        """Drops every specialisation compiled so far: the next launch compiles anew. Code that is running, and the
-        `CompiledKernel` objects somebody holds, stay as long as they are in use."""
+        """Drops every specialisation compiled so far: the next launch compiles again. Running code, and
+        `CompiledKernel` objects that are still referenced, stay as long as they are in use."""
         self._compiled.clear()
         if self._launcher is not None:
             self._launcher.clear()
@@ -338,7 +338,7 @@ class JITFunction(KernelFunction, KernelInterface):
         return Refusals(self)
 
     def __reduce__(self) -> Any:
-        # By reference, as functions are; a kernel that is no module attribute cannot be found again.
+        # Pickled by reference, like functions; a kernel that is no module attribute cannot be found again.
         name = module_attribute(self)
         if name is not None:
             return name
@@ -348,7 +348,7 @@ class JITFunction(KernelFunction, KernelInterface):
 
 
 def functions_in(found: Any) -> Iterator[KernelFunction]:
-    """Jit functions among the arguments of a specialisation, alone or as methods of structs."""
+    """Jit functions among the arguments of a specialisation, directly or as methods of structs."""
     for item in found:
         if isinstance(item, tuple):
             yield from functions_in(item)
@@ -359,7 +359,7 @@ def functions_in(found: Any) -> Iterator[KernelFunction]:
 
 
 def make_parameter(name: str, item: tuple[Any, ...]) -> Any:
-    """One parameter for the front end, from a tuple as the launcher and `_kiln.parse_signature` make it."""
+    """One parameter for the front end, from a tuple made by the launcher or `_kiln.parse_signature`."""
     from kiln.frontend.signature import Parameter
 
     kind = item[0]
@@ -385,15 +385,15 @@ def compile_kernel(
     disjoint: Sequence[bool] = (),
     device: int = -1,
 ) -> CompiledKernel:
-    """The kernel's code for these parameters, loaded. `disjoint`, by array: no other overlaps its storage. `device`:
-    the GPU it is loaded on, -1 for the CPU, -2 for code of the target switch that is not loaded."""
+    """Compiles the kernel for these parameters and loads the code. `disjoint`, by array: no other overlaps its storage.
+    `device`: the GPU to load it on, -1 for the CPU, -2 for code for the target switch, which is not loaded."""
     from kiln.runtime import placement
 
     start = time.perf_counter()
     try:
         target = placement.choose_target(device)
     except errors.UserError as problem:
-        # The message alone: what says where it happened would be said twice.
+        # The message alone: the position would be given twice.
         message = getattr(problem, "message", None) or str(problem)
         raise errors.LaunchError(message, kernel=kernel.__name__) from None
     kind = "cpu" if device == -1 else "cuda"
@@ -403,7 +403,7 @@ def compile_kernel(
         refusals.check(kernel, knobs.check)
     chosen = _compile_options(kernel, options, kind)
     event = None
-    hooks = sys.modules.get("kiln.hooks")  # nobody has added one to what is not loaded
+    hooks = sys.modules.get("kiln.hooks")  # if it is not loaded, there are no hooks
     if hooks is not None and (hooks.compile_start or hooks.compile_end):
         event = hooks.CompileEvent(kernel, tuple(parameters), dict(options), target, device)
         hooks.compile_start(event)
@@ -413,7 +413,7 @@ def compile_kernel(
     except errors.UserError as problem:
         if type(problem) is not errors.UserError:
             raise
-        # About no line of the kernel, such as a target that does not exist.
+        # Not about a line of the kernel: for example, a target that does not exist.
         raise errors.LaunchError(str(problem), kernel=kernel.__name__) from None
     except errors.ResourceError as problem:
         raise problem.of(kernel.__name__) from None
@@ -422,7 +422,7 @@ def compile_kernel(
     try:
         _load_code(compiled, device)
     except errors.InternalError as problem:
-        # The bytes are those that were kept: they were wrong when they were.
+        # The stored bytes are intact, so they were already wrong when they were stored.
         if not reused or knobs.frozen:
             raise
         from kiln.runtime import cache
@@ -458,13 +458,13 @@ def _load_code(compiled: CompiledKernel, device: int) -> None:
 
 
 def _label(kernel: KernelFunction) -> str:
-    """The kernel in messages about what a GPU did: its name and where its source is."""
+    """How messages about GPU events name the kernel: its name and the position of its source."""
     code = kernel.fn.__code__
     return f"{kernel.__name__} ({code.co_filename}:{code.co_firstlineno})"
 
 
 class _Steps:
-    """What a compile consists of, one after the other, and how long each took."""
+    """The steps of a compile, in order, and how long each took."""
 
     def __init__(self) -> None:
         self.ended: list[tuple[str, float]] = []
@@ -484,7 +484,7 @@ def _make_artifact(
     steps: _Steps | None = None,
     anew: bool = False,
 ) -> tuple[Any, bool]:
-    """From the cache, else or `anew` compiled; and whether it was there."""
+    """The artifact, from the cache or, if missing there or with `anew`, compiled; and whether the cache had it."""
     steps = steps or _Steps()
     from kiln import _kiln, compiler
     from kiln.runtime import cache
@@ -500,7 +500,7 @@ def _make_artifact(
         if knobs.frozen:
             raise lookup.missing(parameters)
     with _lock:
-        _ = _kiln.Builder  # loads kiln._compiler; what is wrong with it is told
+        _ = _kiln.Builder  # loads kiln._compiler and reports any problem with it
         _load(_COMPILER_MODULES)
     _kiln.stop_at_end()
     from kiln import frontend
@@ -521,7 +521,7 @@ def _make_artifact(
 
 
 def _compile_options(kernel: KernelFunction, options: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """Launch options as the compiler takes them: what the target does not act on becomes plain data in the metadata."""
+    """Launch options as the compiler takes them; those the target does not act on become plain data in the metadata."""
     plain = (bool, int, float, str, type(None))
     result: dict[str, Any] = {}
     given: dict[str, str] = {}
@@ -533,7 +533,7 @@ def _compile_options(kernel: KernelFunction, options: Mapping[str, Any], kind: s
 
             refusals.option(kernel, name, value)
         if name == "extern_libs":
-            # Triton's way to name CUDA's device library; the CPU target has those functions in itself.
+            # Triton's way to name CUDA's device library; the CPU target has those functions built in.
             if kind == "cuda" and value.get("libdevice"):
                 result["libdevice"] = os.fspath(value["libdevice"])
             continue
@@ -556,7 +556,7 @@ def _compile_options(kernel: KernelFunction, options: Mapping[str, Any], kind: s
 
 
 def _is_option(name: str, value: Any) -> bool:
-    """Whether the launch option is of its kind."""
+    """Whether the launch option has a valid value."""
     if name == "schedule":
         from kiln import _kiln
 
@@ -573,7 +573,7 @@ def _is_positive(value: Any) -> bool:
 
 
 class _Stages(Mapping[str, Any]):
-    """`compiled.asm`: the text of each stage, made when asked for. Triton's names for stages are understood."""
+    """`compiled.asm`: the text of each stage, made on demand. Triton's names for stages work too."""
 
     _SAME = {"ttir": "tile", "ttgir": "kgpu", "llir": "llvm", "obj": "object"}
 
@@ -606,19 +606,19 @@ class _Stages(Mapping[str, Any]):
 class CompiledKernel:
     """Code for one specialisation of a kernel.
 
-    compiled[grid](*args)  launches this code: arguments that it is not compiled for are refused by name, constants may
-                           be left out
+    compiled[grid](*args)  launches this code: an argument that it is not compiled for is an error that names it;
+                           constants may be omitted
     asm         the stages by name: tile, opt, cpu, llvm, asm (text), object (bytes); for a GPU tile, opt, kgpu, llvm,
                 ptx, sass (text), cubin (bytes)
-    metadata    what the code expects and uses, as a dictionary; entries are attributes too, by Triton's names as well
+    metadata    what the code expects and uses, as a dictionary; entries are attributes too, also under Triton's names
     src         what it was made from: fn, signature, constants, attrs, text
-    cache_key   a digest of all that the code follows from: IR, target, options, toolchain (also: hash)
+    cache_key   a digest of all that determines the code: IR, target, options, toolchain (also: hash)
     options     the launch options that it was compiled with
-    loaded      the code in memory; None if it was only compiled, for a GPU that is not here
+    loaded      the code in memory; None if it was only compiled, for a GPU that is not present
     device      the GPU it is loaded on, -1 for the CPU, -2 for none
-    signature, disjoint    what it is specialised for, as the options of `kiln compile` take it
-    n_regs, n_spills, n_max_threads, shared, num_warps, num_ctas (cluster)    what it takes of the machine
-    occupancy   for a GPU: what is resident at once
+    signature, disjoint    what it is specialised for, in the syntax of the options of `kiln compile`
+    n_regs, n_spills, n_max_threads, shared, num_warps, num_ctas (cluster)    its use of the machine's resources
+    occupancy   for a GPU: how much is resident at once
     """
 
     def __init__(
@@ -649,7 +649,7 @@ class CompiledKernel:
             self._launcher = FixedKernel(self).make_launcher()
         return self._launcher.at(grid)
 
-    # Subscripts are launches: without this Python takes them for those of an endless sequence.
+    # Without this, Python would treat `__getitem__` as the sequence protocol and iterate for ever.
     __iter__: Any = None
 
     # -- where it comes from ---------------------------------------------------------------
@@ -663,7 +663,7 @@ class CompiledKernel:
 
     @property
     def cache_key(self) -> str:
-        """A digest of the tile IR, the target, the options and the tools: code with one key is the same code."""
+        """A digest of the tile IR, the target, the options and the tools: equal keys mean equal code."""
         return self.artifact.key
 
     @property
@@ -673,7 +673,7 @@ class CompiledKernel:
     # -- what it takes of the machine ------------------------------------------------------
 
     def _figure(self, asked: str, name: str) -> Any:
-        """Of a GPU: from the code in memory; without it, from what the assembler said."""
+        """A figure of a GPU's code: from the code in memory, else from the assembler's report."""
         usage = self.metadata["cuda"].get("usage")
         if self.loaded is not None:
             return self.loaded.figures[name]
@@ -683,7 +683,7 @@ class CompiledKernel:
         return usage[known[name]]
 
     def _cpu_usage(self) -> CpuUsage | None:
-        """What it takes of the CPU; None for a GPU's code."""
+        """Its use of the CPU; None for a GPU's code."""
         if "cuda" in self.metadata:
             return None
         if self._usage is None:
@@ -694,14 +694,14 @@ class CompiledKernel:
 
     @property
     def n_regs(self) -> int:
-        """Registers of a thread: of 32 bits on a GPU; on the CPU the vector registers that the code names."""
+        """Registers of a thread: 32-bit ones on a GPU; on the CPU, the vector registers that the code names."""
         usage = self._cpu_usage()
         return self._figure("n_regs", "registers") if usage is None else usage.vector_registers
 
     @property
     def n_spills(self) -> int:
-        """Words of 4 bytes that a thread keeps in local memory; 0 if everything fits its registers. On the CPU all that
-        it has on its stack, what waits there while the launch is asked whether to stop among it."""
+        """4-byte words that a thread keeps in local memory; 0 if everything fits in registers. On the CPU, all that it
+        keeps on its stack, including what is saved around the calls that ask whether the launch has been stopped."""
         usage = self._cpu_usage()
         return (self._figure("n_spills", "local_bytes") if usage is None else usage.stack_bytes) // 4
 
@@ -730,7 +730,7 @@ class CompiledKernel:
 
     @property
     def occupancy(self) -> dict[str, int]:
-        """What is resident at once: blocks and warps of a multiprocessor, clusters of the device (0 without)."""
+        """How much is resident at once: blocks and warps of a multiprocessor, clusters of the device (0 without)."""
         if "cuda" not in self.metadata:
             raise AttributeError(
                 f"kernel {self.name} for {self.metadata.target.name} has no occupancy (because each worker thread of"
@@ -759,7 +759,7 @@ class CompiledKernel:
 
     @property
     def disjoint(self) -> str:
-        """The arrays that no other of the launch overlapped: `x,y`; the code relies on it."""
+        """The arrays that overlapped no other array of the launch: `x,y`; the code relies on that."""
         from kiln.frontend.signature import array_names
 
         return ",".join(
@@ -803,14 +803,14 @@ def jit(fn: Any = None, **options: Any) -> Any:
     """Makes a Python function a kernel, or a function that kernels call.
 
     do_not_specialize                 parameters (names or positions) whose value the code must not depend on
-    do_not_specialize_on_alignment    parameters whose divisibility by 16 the code must not use
-    version                           anything; a change of it compiles anew
-    debug                             recorded; `kl.device_assert` is governed by KILN_DEVICE_ASSERT
+    do_not_specialize_on_alignment    parameters whose divisibility by 16 the code must not exploit
+    version                           any value; changing it forces a new compile
+    debug                             recorded only; KILN_DEVICE_ASSERT controls `kl.device_assert`
     noinline                          a hint for functions called by kernels
-    launch_metadata                   f(grid, metadata, arguments): what `kiln.hooks` tells of a launch beside the rest
+    launch_metadata                   f(grid, metadata, arguments): data that `kiln.hooks` adds to a launch's report
     repr                              kept for tools
 
-    The function is captured as it is written; nothing is compiled before the first launch.
+    The function is captured as written; nothing is compiled before the first launch.
     """
     if fn is None:
         return lambda inner: jit(inner, **options)
@@ -819,5 +819,5 @@ def jit(fn: Any = None, **options: Any) -> Any:
     return JITFunction(fn, **options)
 
 
-# With the module, so that a first launch begins at once.
+# Loaded along with this module, so that a first launch starts at once.
 _load(_LAUNCH_MODULES)

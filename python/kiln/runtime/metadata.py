@@ -1,7 +1,7 @@
-"""What a compiled kernel says about itself: its metadata by attribute, its source, what it takes of the CPU.
+"""What a compiled kernel reports about itself: its metadata as attributes, its source, its use of the CPU.
 
-A dictionary's entries are the artifact's own (ARCHITECTURE.md lists them); as attributes there are also the names that
-Triton gives them, found in the same entries.
+The dictionary's entries are the artifact's own (ARCHITECTURE.md lists them); attributes also work under Triton's names,
+which are computed from the same entries.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ _TRITON: dict[str, Callable[[KernelMetadata], Any]] = {
 
 
 def read(text: str, digest: Callable[[], str]) -> KernelMetadata:
-    """An artifact's metadata; `digest` gives its hash when that is asked for."""
+    """An artifact's metadata; `digest` computes its hash on demand."""
     found = KernelMetadata({name: _deep(value) for name, value in json.loads(text).items()})
     found["target"] = TargetMetadata(found["target"])
     found._digest = digest
@@ -111,11 +111,11 @@ class KernelSource(NamedTuple):
     fn: Any
     name: str
     signature: dict[str, str]
-    """By parameter: `*fp32`, `i32`, `tensordesc<fp16[64,64]>`, `constexpr`; of a tuple, those of its items."""
+    """By parameter: `*fp32`, `i32`, `tensordesc<fp16[64,64]>`, `constexpr`; for a tuple, those of its items."""
     constants: dict[str, Any]
-    """By parameter, those that are known when compiling."""
+    """By parameter, the values that are known at compile time."""
     attrs: dict[str, int]
-    """By parameter, what its value is known to be a multiple of."""
+    """By parameter, a number that its value is known to be a multiple of."""
 
     @property
     def text(self) -> str:
@@ -145,12 +145,12 @@ def _type(parameter: Any) -> str:
 
 
 class CpuUsage(NamedTuple):
-    """What machine code takes of an x86-64 CPU, read off its assembly."""
+    """How much of an x86-64 CPU the machine code uses, read from its assembly."""
 
     vector_registers: int
-    """How many of the vector registers it names."""
+    """The number of vector registers it names."""
     stack_bytes: int
-    """What a thread keeps on the stack besides saved registers and return addresses."""
+    """Bytes that a thread keeps on the stack, without saved registers and return addresses."""
 
 
 _VECTOR = re.compile(r"%[xyz]mm(\d+)")
@@ -159,7 +159,7 @@ _BELOW = re.compile(r"(?<![\w)])-(\d+)\(%rsp")
 
 
 def cpu_usage(assembly: str) -> CpuUsage:
-    """From the text of the stage `asm`. A function that calls none may use the stack without reserving it."""
+    """Reads the text of the stage `asm`. A leaf function may use the stack without reserving it (the red zone)."""
     code = "\n".join(line for line in assembly.splitlines() if not line.lstrip().startswith("#"))
     reserved = sum(int(size) for size in _FRAME.findall(code))
     below = max((int(size) for size in _BELOW.findall(code)), default=0)

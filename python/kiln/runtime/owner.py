@@ -1,6 +1,6 @@
-"""What a `_kiln.Launcher` asks of the object whose launches it makes: a jit function, or what stands in for one.
+"""The interface that a `_kiln.Launcher` expects of its owner: a jit function, or an object that stands in for one.
 
-`python/bindings/launch/Owner.h` is the same border on the side of C++.
+`python/bindings/launch/Owner.h` is the C++ side of the same interface.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 class Explainer(Protocol):
-    """Words why a launch is refused. Each of these raises; `grid_key` only if the error is about the launch's
-    arguments, and `strides` warns."""
+    """Words the errors of refused launches. Each method raises, except that `grid_key` raises only if the error is
+    about the launch's arguments, and `strides` warns."""
 
     def binding(self, args: tuple[Any, ...], kwargs: dict[str, Any], /) -> None: ...
     def argument(self, name: str, value: Any, message: str, hint: str, /) -> None: ...
@@ -27,7 +27,7 @@ class Explainer(Protocol):
 
 
 class LaunchOwner(Protocol):
-    """Whose launches they are."""
+    """The owner of a launcher."""
 
     __name__: str
 
@@ -35,7 +35,7 @@ class LaunchOwner(Protocol):
     def refusals(self) -> Explainer: ...
 
     def _revalidate(self) -> LaunchTerms:
-        """What launches go by until one of the watched values is another object."""
+        """The terms of launches, valid until one of the watched values is replaced by another object."""
 
     def _compile(
         self,
@@ -46,9 +46,9 @@ class LaunchOwner(Protocol):
         device: int,
         prefix: str,
     ) -> Any:
-        """The compiled kernel for a key that is new to the launcher. `found`: the arguments, specialised; `disjoint`,
-        by array: no other array overlaps its storage; `device`: a GPU's number, -1 for the CPU, -2 where nothing will
-        run; `prefix`: as `_revalidate` gave it to the launch, on the same thread."""
+        """The compiled kernel for a key that is new to the launcher. `found`: the specialised arguments; `disjoint`, by
+        array: no other array overlaps its storage; `device`: a GPU's number, -1 for the CPU, -2 if nothing will run;
+        `prefix`: what `_revalidate` gave the launch, on the same thread."""
 
     def _forget(self, compiled: Any) -> None:
-        """The launcher has dropped it."""
+        """Called when the launcher has dropped the compiled kernel."""

@@ -1,8 +1,9 @@
-"""Where a launch goes: which target its code is compiled for on which device.
+"""Where a launch runs: on which device, and which target its code is compiled for.
 
-The arrays of a launch decide (C++ reads them): arrays on a GPU run there, with the row of the target table that fits
-it; all others run on the CPU row that the switch `target` names. If that switch names a GPU (`cuda`: the row of the
-device), every launch goes to one, and with the switch `stage_arrays` arrays of the host are copied there and back.
+The arrays of a launch decide (C++ reads them). With arrays on a GPU, the launch runs there, compiled for the row of the
+target table that fits that GPU; all others run on the CPU row that the switch `target` names. If that switch names a
+GPU (`cuda`: the row of the device), every launch runs on one, and with the switch `stage_arrays`, arrays in host memory
+are copied there and back.
 """
 
 from __future__ import annotations
@@ -14,25 +15,25 @@ from typing import Any
 
 from kiln import errors, knobs
 
-# Switches that this depends on, beside those that the code does.
+# Switches that placement depends on, besides those that the code depends on.
 SWITCHES = ("num_threads", "stage_arrays")
 
 _ROW = re.compile(r"sm_(\d+)(\d)([af]?)")
 
 
 def names_gpu(target: str) -> bool:
-    """Whether a value of the target switch is a GPU's."""
+    """Whether a value of the target switch names a GPU."""
     return target == "cuda" or _ROW.fullmatch(target) is not None
 
 
 def wants_gpu() -> bool:
-    """Whether launches go to a GPU whatever their arrays."""
+    """Whether launches run on a GPU regardless of their arrays."""
     return names_gpu(knobs.target)
 
 
 @functools.lru_cache(maxsize=1)
 def choose_driver() -> None:
-    """Tells the runtime which driver to load, before it is first used."""
+    """Tells the runtime which driver to load, before its first use."""
     from kiln import _kiln
 
     if knobs.libcuda:
@@ -40,7 +41,7 @@ def choose_driver() -> None:
 
 
 def choose_target(device: int) -> str:
-    """The row to compile for: for the GPU with this number, for the CPU (-1), for what the switch names (-2)."""
+    """The row to compile for: for the GPU with this number, for the CPU (-1), or for what the switch names (-2)."""
     target = knobs.target
     if device == -1:
         return "cpu" if names_gpu(target) else target
@@ -58,8 +59,8 @@ def choose_target(device: int) -> str:
 
 
 def device_of_arguments(values: Iterable[Any]) -> int:
-    """The GPU that a launch with these arguments goes to, as far as arrays say where they are; -1 for the CPU, -2 for a
-    GPU that is not here."""
+    """The GPU that a launch with these arguments runs on, as far as arrays tell where they are; -1 for the CPU, -2 for
+    a GPU that is not present."""
     device = -1
     for value in values:
         place = getattr(value, "device", None)
@@ -76,14 +77,14 @@ def device_of_arguments(values: Iterable[Any]) -> int:
 
 
 def target_of_arguments(values: Iterable[Any]) -> str:
-    """The row that a launch with these arguments is compiled for: for the tuner, which must not take a result of one
-    machine for another's."""
+    """The row that a launch with these arguments is compiled for. The tuner uses it to keep the results of different
+    machines apart."""
     return choose_target(device_of_arguments(values))
 
 
 @functools.lru_cache(maxsize=64)
 def row_of(device: int) -> str:
-    """The row of the target table that fits a GPU best."""
+    """The row of the target table that best fits a GPU."""
     from kiln import _kiln
 
     choose_driver()
@@ -105,7 +106,7 @@ def _parts(row: str) -> tuple[int, int, str]:
 
 
 def _runs(row: str, major: int, minor: int) -> bool:
-    """Code of a plain row runs on later machines of its generation; `a` means exactly this one."""
+    """Code for a plain row runs on later GPUs of its generation; a row with `a` runs on exactly that one."""
     row_major, row_minor, letter = _parts(row)
     return row_major == major and (row_minor == minor if letter == "a" else row_minor <= minor)
 

@@ -1,15 +1,16 @@
-"""Writes entries of the artifact cache behind the launch that made them.
+"""Writes entries of the artifact cache in the background, after the launch that made them.
 
-What makes an entry safe costs time: every file is flushed to the disk before the entry gets its name. None of that has
-to be over when a kernel is launched, so a thread does it, one entry after the other, and ends when there is nothing
-left. It is no daemon: the interpreter's end waits for it, that of a child of `multiprocessing` too. What a process
-loses that is killed is what it loses that is killed a little earlier: the entries that it has not published.
+Making an entry durable takes time: every file is flushed to disk before the entry gets its name. A launch need not wait
+for that, so a thread does it, one entry at a time, and ends when there is nothing left. It is not a daemon thread: the
+interpreter waits for it at exit, also in a child of `multiprocessing`. A process that is killed loses the entries that
+it has not yet published, just as if it had been killed a little earlier.
 
-At most MOST entries wait, since each holds its bytes: who compiles faster than a disk takes them waits for room. A disk
-that makes none for PATIENCE seconds loses what comes until it does; the next process compiles that again.
+At most MOST entries are queued, since each holds its bytes in memory; a process that compiles faster than the disk
+writes has to wait for room. If there is no room for PATIENCE seconds, further entries are dropped until there is; the
+next process compiles them again.
 
-Whoever reads an entry of this process's own waits until it is written (`wait_for`), as does a fork for all: a child has
-no thread, and would find the store's locks as they were.
+A reader of one of this process's own entries waits until it is written (`wait_for`). A fork waits for all entries: the
+child does not have the thread, and would inherit the state of the store's locks.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-# Seconds that a fork, a reader, or the next entry waits for a disk.
+# Seconds that a fork, a reader or the next entry waits for the disk.
 PATIENCE = 30.0
 MOST = 128
 
 _lock = threading.Condition()
 _jobs: deque[tuple[str, Callable[[], None]]] = deque()
-_pending: dict[str, int] = {}  # how many jobs there are for each key, the one that runs among them
+_pending: dict[str, int] = {}  # the number of jobs for each key, including the running one
 _writer: threading.Thread | None = None
-_stuck = False  # somebody has waited in vain for room, and no job has ended since
+_stuck = False  # a wait for room has timed out, and no job has ended since
 
 
 def write(key: str, job: Callable[[], None]) -> None:
-    """Runs `job`, which publishes the entry with this key and raises nothing, before long."""
+    """Runs `job` soon, in the background. It publishes the entry with this key and must not raise."""
     global _writer, _stuck
     with _lock:
         if len(_jobs) >= MOST and threading.current_thread() is not _writer:
@@ -42,11 +43,11 @@ def write(key: str, job: Callable[[], None]) -> None:
         _pending[key] = _pending.get(key, 0) + 1
         if _writer is None:
             thread = threading.Thread(target=_run, name="kiln-cache")
-            thread.daemon = False  # whatever the thread is that launches
+            thread.daemon = False  # it would inherit this from the launching thread
             _writer = thread
             try:
                 thread.start()
-            except RuntimeError:  # the interpreter is ending, or there can be no more threads
+            except RuntimeError:  # the interpreter is ending, or the thread limit is reached
                 _writer = None
         alone = _writer is None
     if alone:
@@ -74,21 +75,21 @@ def _run() -> None:
 
 
 def wait_for(key: str) -> None:
-    """Returns when the entry with this key is written, if this process is about to."""
+    """Waits until the entry with this key is written, if this process has it queued."""
     if key in _pending:
         with _lock:
             _lock.wait_for(lambda: key not in _pending, PATIENCE)
 
 
 def flush() -> None:
-    """Returns when all is written that has been published so far."""
+    """Waits until all entries published so far are written."""
     if _pending and threading.current_thread() is not _writer:
         with _lock:
             _lock.wait_for(lambda: not _pending, PATIENCE)
 
 
 def _forget() -> None:
-    """In a child, which has no thread: what is still to be written is its parent's."""
+    """In a forked child, which does not have the thread: the parent writes the remaining entries."""
     global _lock, _writer, _stuck
     _lock, _stuck = threading.Condition(), False
     _jobs.clear()

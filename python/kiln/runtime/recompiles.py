@@ -1,4 +1,4 @@
-"""Why a kernel that has code is compiled again: for the log (`KILN_LOG=info,jit`)."""
+"""Why a kernel is compiled again: text for the log (`KILN_LOG=info,jit`)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def reason(
     options: Mapping[str, Any],
     others: Mapping[tuple[str, bytes, int], Any],
 ) -> str:
-    """What no code that there is was compiled for, beside the code that has most in common. `others`: compiled kernels
-    by their prefix, key and device, the last one last."""
+    """What distinguishes this launch from the existing code that has most in common with it. `others`: compiled kernels
+    by prefix, key and device, the latest last."""
     nearest: list[str] | None = None
     for (other_prefix, _, other_device), other in reversed(list(others.items())):
         found = _differences(parameters, disjoint, device, prefix, options, other_prefix, other_device, other)
@@ -66,7 +66,7 @@ def _differences(
 
 
 def _split(prefix: str) -> tuple[dict[str, str], list[str]]:
-    """What `JITFunction._make_prefix` put together: switches by name, and the keys of functions."""
+    """Splits what `JITFunction._make_prefix` joined: switches by name, and the keys of functions."""
     from kiln.runtime.jit import _CODE_SWITCHES
 
     switches, functions = {}, []

@@ -1,6 +1,6 @@
-"""Errors of a launch, worded: the kernel, the argument, the caller's line, one likely fix.
+"""The text of launch errors: the kernel, the argument, the caller's line, one likely fix.
 
-The launcher (C++) knows that something is wrong and calls back here; nothing in this file runs for a launch that works.
+The launcher (C++) detects that something is wrong and calls back here; a launch that works runs nothing in this file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def signature(kernel: JITFunction) -> str:
-    """The parameters as they were written: `(x, n, BLOCK: constexpr = 128, *rest)`."""
+    """The parameters as written: `(x, n, BLOCK: constexpr = 128, *rest)`."""
     parts = []
     for parameter in kernel.params:
         text = ("*" if parameter.kind == "variadic" else "") + parameter.name
@@ -33,7 +33,7 @@ def signature(kernel: JITFunction) -> str:
 
 
 class Refusals:
-    """Words why a launch of a kernel is refused."""
+    """Raises the errors of refused launches of one kernel."""
 
     def __init__(self, kernel: Any):
         self.kernel, self.name = kernel, kernel.__name__
@@ -85,11 +85,11 @@ class Refusals:
         )
 
     def argument(self, name: str, value: Any, message: str, hint: str) -> NoReturn:
-        """One argument has no meaning in a kernel."""
+        """An argument is not something that kernels take."""
         raise errors.LaunchError(message, kernel=self.name, argument=name, caller=caller(), hint=hint or None)
 
     def strides(self, name: str, value: Any) -> None:
-        """Warns of an array whose elements do not lie in the order of their indices (`KILN_WARN_STRIDES`)."""
+        """Warns of an array whose elements are not stored in the order of their indices (`KILN_WARN_STRIDES`)."""
         import warnings
 
         if isinstance(value, tuple):
@@ -124,7 +124,7 @@ class Refusals:
         raise errors.LaunchError(f"grid {value!r}: {message}", kernel=self.name, caller=caller(), hint=hint)
 
     def grid_key(self, error: KeyError, meta: dict[str, Any]) -> None:
-        """A grid function asked for an argument that there is not; returns if its KeyError is about something else."""
+        """A grid function asked for a missing argument; returns if its KeyError is about something else."""
         name = error.args[0] if error.args else None
         if not isinstance(name, str) or name in meta:
             return
@@ -172,7 +172,7 @@ class Refusals:
         raise errors.InternalError(f"launch of {self.name}: {message}", stage="launch")
 
     def _refused_by_gpu(self, compiled: Any, message: str, resource: str) -> NoReturn:
-        """A driver says that something does not suffice and not how much: what the launch takes is said beside it."""
+        """The driver reports which resource is short, but not by how much: adds what the launch needs."""
         option = None
         if resource != "memory" and compiled.loaded is not None:
             figures = compiled.loaded.figures
@@ -186,7 +186,7 @@ class Refusals:
 
 
 def option(kernel: KernelFunction, name: str, value: Any) -> NoReturn:
-    """A launch option of a wrong kind."""
+    """A launch option has a value of the wrong kind."""
     from kiln import _kiln
 
     schedules = _kiln.schedules()
@@ -201,7 +201,7 @@ def option(kernel: KernelFunction, name: str, value: Any) -> NoReturn:
 
 
 def conflict(kernel: KernelFunction, first: str, second: str) -> NoReturn:
-    """One launch option under two names, with two values."""
+    """A launch option is given under two names, with different values."""
     raise errors.LaunchError(
         f"expected one of the options {first!r} and {second!r} (because they are two names of one thing), got both",
         kernel=kernel.__name__,
@@ -211,7 +211,7 @@ def conflict(kernel: KernelFunction, first: str, second: str) -> NoReturn:
 
 
 def check(kernel: KernelFunction, check: str) -> NoReturn:
-    """Checks of accesses asked for on a GPU."""
+    """Checked accesses were requested on a GPU."""
     raise errors.LaunchError(
         f"expected KILN_CHECK=none on a GPU (because accesses are checked by the CPU target), got {check!r}",
         kernel=kernel.__name__,
@@ -221,7 +221,7 @@ def check(kernel: KernelFunction, check: str) -> NoReturn:
 
 
 def show(text: str) -> None:
-    """What kernels on a GPU have printed."""
+    """Shows what kernels on a GPU have printed."""
     sys.stdout.write(text)
     sys.stdout.flush()
 
@@ -231,7 +231,7 @@ def _frames(found: list[tuple[str, int, int, str]]) -> list[errors.SourceRange]:
 
 
 def _whole(file: str, line: int, column: int, function: str) -> errors.SourceRange:
-    """Compiled code knows where an expression begins; its end is found in the source, if that is still there."""
+    """The range of an expression. Compiled code has only its start; the end is found in the source, if available."""
     import ast
     import linecache
 
@@ -242,7 +242,7 @@ def _whole(file: str, line: int, column: int, function: str) -> errors.SourceRan
         begin = len(text[line - 1][: column - 1].encode())
     except (SyntaxError, ValueError, IndexError):
         return place
-    # Of the calls that begin there, as in `kl.load(p).to(t)`, the innermost is the one that acted.
+    # If several calls begin there, as in `kl.load(p).to(t)`, the innermost is the one that executed.
     found = [
         node
         for node in ast.walk(tree)
@@ -265,7 +265,7 @@ def _coordinate(element: int, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def failure(kernel: str, what: dict[str, Any]) -> NoReturn:
-    """A program instance stopped: a failed assertion or check."""
+    """An assertion or a check failed in a program instance."""
     classes = {
         "assert": errors.DeviceAssertError,
         "bounds": errors.OutOfBoundsError,
@@ -294,7 +294,7 @@ def failure(kernel: str, what: dict[str, Any]) -> NoReturn:
 
 
 def failure_at_exit(kernel: str, what: dict[str, Any]) -> None:
-    """An assertion on a GPU that no launch and no synchronisation was left to raise."""
+    """An assertion failed on a GPU, and no later launch or synchronisation has raised it."""
     try:
         failure(kernel, what)
     except errors.DeviceError as error:

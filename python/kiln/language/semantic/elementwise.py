@@ -19,7 +19,7 @@ _WIDE = (float32, float64)
 
 
 def operand(value: Any, what: str) -> tensor:
-    """Converts a number or a tensor to a tensor: a Python float to fp32, a Python integer to an integer, as in Triton."""
+    """A number or a tensor as a tensor: a Python float becomes fp32, an integer stays an integer, as in Triton."""
     return to_tensor(value, f"a number or a tensor in {what}")
 
 
