@@ -1,11 +1,11 @@
-"""The front end: captures a Python function, walks its syntax tree and emits tile IR.
+"""The front end: captures a Python function, walks its syntax tree, and emits tile IR.
 
 signature.py   what a kernel is compiled for (plain data)
-function.py    a captured function: parameters, source, what it refers to, cache key
+function.py    a captured function: parameters, source, references to the outside, cache key
 source.py      finding the source text of a function
 emitter.py     the open module: ops, constants, regions, locations; `current()` for the language
-visitor.py     one function's walk, made of expressions.py, statements.py, loops.py and calls.py
-entry.py       `emit`: a kernel and its parameters to a module
+visitor.py     the walk over one function, made of expressions.py, statements.py, loops.py and calls.py
+entry.py       `emit`: from a kernel and its parameters to a module
 """
 
 from __future__ import annotations

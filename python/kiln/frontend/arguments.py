@@ -1,4 +1,4 @@
-"""Which expression of a call an error is about: the caret goes there."""
+"""Finds the expression of a call that an error is about; the caret points at it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kiln.language import values
 
 
 def culprit_node(error: CompilationError, given: Iterable[tuple[ast.AST, Any]]) -> ast.AST | None:
-    """Which of several expressions, each with its value, an error is about; None if that is not clear."""
+    """The one of several (expression, value) pairs that an error is about; None if that is ambiguous."""
     if error.culprit is None:
         return None
     culprit = error.culprit[0]
@@ -30,7 +30,7 @@ def culprit_node(error: CompilationError, given: Iterable[tuple[ast.AST, Any]]) 
 
     for node, value in given:
         search(node, value)
-    # A tensor is itself alone, wherever it is named; equal numbers may be one Python object by chance.
+    # A tensor's identity is unique, wherever it is named; equal numbers may be one Python object by chance.
     return found[0] if found and (len(found) == 1 or isinstance(culprit, values.tensor)) else None
 
 
@@ -62,7 +62,7 @@ def argument_node(node: ast.AST, function: Any, argument: str | None) -> ast.AST
             known += code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
     for keyword in node.keywords:
         if keyword.arg == argument:
-            # A parameter that does not exist is at fault itself, not its value.
+            # If the parameter does not exist, its name is at fault, not its value.
             return keyword.value if argument in names or argument in known else keyword
     index = names.index(argument) - shift if argument in names else -1
     plain_call = not any(isinstance(arg, ast.Starred) for arg in node.args)

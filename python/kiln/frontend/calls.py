@@ -1,4 +1,4 @@
-"""Calls: of jit functions (a function of the module each, or emitted in place), builtins of the language, Python's.
+"""Calls: of jit functions (emitted as a function of the module, or in place), of the language's and Python's builtins.
 
 A jit function becomes one private func.func for each combination of argument types and constexprs, called by func.call
 and inlined by the compiler, so that locations keep the chain of calls. What it returns may be partly constexpr: only
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 @dataclass
 class Launch:
-    """`kernel[grid]` read inside a kernel: the mistake that its call explains."""
+    """`kernel[grid]` inside a kernel: a mistake, which the error for its call explains."""
 
     kernel: Any
 
 
 @dataclass
 class ConstantFunction:
-    """A Python function that is a constexpr (`@kl.constexpr`): called while compiling, its arguments constexprs."""
+    """A Python function that is a constexpr (`@kl.constexpr`): called at compile time, with constexpr arguments."""
 
     function: Any
 
@@ -47,7 +47,7 @@ class ConstantFunction:
 
 @dataclass
 class EmittedFunction:
-    """A function of the module: its symbol, and a value like the one it returns."""
+    """A function of the module: its symbol, and a value of the form that it returns."""
 
     symbol: str
     result: Any
@@ -81,7 +81,7 @@ class Calls(Walker):
     def _culprit_node(
         self, error: CompilationError, node: ast.Call, function: Any, args: list[Any], kwargs: dict[str, Any]
     ) -> ast.AST:
-        """The expression whose value is at fault; the whole call if none or several have that value."""
+        """The expression whose value is at fault; the whole call if none has that value, or several do."""
         given = [(k.value, kwargs[k.arg]) for k in node.keywords if k.arg in kwargs]
         if isinstance(node.func, ast.Attribute):
             given.append((node.func.value, getattr(function, "__self__", None)))
@@ -90,7 +90,7 @@ class Calls(Walker):
         return culprit_node(error, given) or node
 
     def _explain_settled(self, error: CompilationError, node: ast.Call) -> None:
-        """If a constexpr was wanted and a name was given one by plain assignment, that is what to change."""
+        """If a constexpr was required and a name got its value by plain assignment, suggests changing that."""
         if "constexpr" not in error.message:
             return
         given = [n for arg in [*node.args, *(k.value for k in node.keywords)] for n in ast.walk(arg)]
@@ -123,7 +123,7 @@ class Calls(Walker):
         elif getattr(function, "__kiln_builtin__", False) or _owner(function) in _VALUES:
             pass
         else:
-            # What is known now, computed by Python.
+            # Computed by Python, with values known at compile time.
             for name, value in [*enumerate(args), *kwargs.items()]:
                 if not scopes.is_static(value):
                     raise self._not_static(function, name, value)
@@ -148,10 +148,10 @@ class Calls(Walker):
             raise CompilationError(f"expected arguments that {title} accepts: {problem}") from None
 
     def callee(self, function: Any, node: ast.Call) -> Any:
-        """What may be called: an error that says what to do instead for anything else."""
+        """The function to call; for anything that cannot be called, an error that says what to do instead."""
         held = isinstance(function, values.constexpr)
         function = plain(function)
-        # An autotuned kernel wraps the function that is meant here.
+        # An autotuned kernel wraps the function to call.
         while not isinstance(function, (KernelFunction, FunctionType)) and isinstance(
             getattr(function, "fn", None), KernelFunction
         ):
@@ -213,7 +213,7 @@ class Calls(Walker):
 
 
 def call_function(emitter: Emitter, function: KernelFunction, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """Emits the call of a jit function; its value."""
+    """Emits the call of a jit function; returns its value."""
     caller = emitter.visitor
     if isinstance(function, BoundFunction):
         function, args = function.function, [function.instance, *args]
@@ -232,7 +232,7 @@ def call_function(emitter: Emitter, function: KernelFunction, args: list[Any], k
         if emitted is None:
             emitted = emitter.functions[key] = _emit_function(emitter, function, arguments)
     except CompilationError as error:
-        # The innermost position is known by now; this is the next outer one.
+        # The innermost position is already known; this is the next outer one.
         if error.frames and caller is not None and caller.node is not None:
             caller.locate(error, caller.node)
         raise
@@ -333,8 +333,9 @@ def bind_arguments(function: KernelFunction, args: list[Any], kwargs: dict[str, 
 
 
 def as_argument(value: Any) -> Any:
-    """What a parameter is bound to. A call inside a kernel passes each value as it is, `kl.constexpr` annotation or
-    not (as Triton does, and public kernels rely on it): an operation that needs a constant says so itself."""
+    """The value a parameter is bound to. A call inside a kernel passes each value unchanged, whether or not the
+    parameter is annotated `kl.constexpr` (as in Triton; public kernels rely on it): an operation that needs a constant
+    raises the error itself."""
     if isinstance(value, (bool, int, float, str, type(None), types.type_, KernelFunction)):
         value = values.constexpr(value)
     elif isinstance(value, (tuple, list)) and not isinstance(value, BoundFunction):
@@ -343,7 +344,7 @@ def as_argument(value: Any) -> Any:
 
 
 def _key(value: Any) -> Any:
-    """What of an argument decides the code: its type, or the value itself if it is known now."""
+    """The property of an argument that determines the code: its type, or its value if known at compile time."""
     if isinstance(value, values.tuple):
         return (*(_key(item) for item in value.values), tuple(value.fields or ()), value.cls)
     if not scopes.is_static(value):
@@ -360,7 +361,7 @@ _VALUES = (values.tensor, values.tuple, values.tensor_descriptor, values.constex
 
 
 def _owner(function: Any) -> type | None:
-    """The class of the value a method is bound to."""
+    """The class of the value that a method is bound to."""
     owner = getattr(function, "__self__", None)
     return None if owner is None or isinstance(owner, ModuleType) else type(owner)
 
@@ -386,7 +387,7 @@ def substitute(name: str) -> str | None:
 
 
 def _binding_mistake(function: Any, args: list[Any], kwargs: dict[str, Any]) -> CompilationError | None:
-    """If the arguments do not fit the parameters, the error that says so."""
+    """The error to raise if the arguments do not match the parameters; else None."""
     import inspect
 
     try:

@@ -1,10 +1,10 @@
-"""The derivative of a jit function by its first argument: the ops that the function became, differentiated one by one.
+"""The derivative of a jit function with respect to its first argument: differentiates the function's ops one by one.
 
     value, slope = with_derivative(function, score, batch, head, q, kv)
 
-What the front end emits for the call is noted down, and followed from the argument to the result: each op that the
-argument reaches gives its own derivative (forward mode, one number an element). Only ops of single elements have one.
-Loads, indices and comparisons are what they are: no derivative goes through them.
+The ops that the front end emits for the call are recorded, and followed from the argument to the result: each op that
+depends on the argument contributes its derivative (forward mode, one number for each element). Only elementwise ops
+have one. Loads, indices and comparisons have a zero derivative.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ LN2 = math.log(2.0)
 
 @builtin
 def with_derivative(function: Any, first: Any, *others: Any) -> Any:
-    """What ``function(first, *others)`` is, and its derivative by ``first`` for each element (zeros where it does not
-    depend on it).
+    """``function(first, *others)``, and its derivative with respect to ``first`` for each element (zero where it does
+    not depend on ``first``).
 
-    Of sums, products, quotients, powers, the functions of `kl.math`, absolute values, extrema and choices by
-    `kl.where`. Where an extremum has two candidates the first one counts, and an absolute value has slope 0 at 0. What
-    ``first`` reaches must not be a branch, a loop, a reduction or a function of several elements.
+    Differentiates sums, products, quotients, powers, the functions of `kl.math`, absolute values, extrema and
+    selections by `kl.where`. For equal operands of an extremum the first one counts; the absolute value has slope 0 at
+    0. No branch, loop, reduction or other function of several elements may depend on ``first``.
     """
     emitter = current()
     with emitter.noting() as steps:
@@ -44,7 +44,7 @@ def with_derivative(function: Any, first: Any, *others: Any) -> Any:
 
 @dataclass
 class Place:
-    """One step and what is known of it: ``x`` its operands, ``dx`` their derivatives (None: zero), ``y`` its result."""
+    """One step: ``x`` its operands, ``dx`` their derivatives (None: zero), ``y`` its result."""
 
     tape: Tape
     step: Step
@@ -90,7 +90,7 @@ _PREDICATES = {"ogt": 2, "oge": 3, "olt": 4, "ole": 5}
 
 
 class Tape:
-    """Derivatives by handle; of what has none there, it is zero."""
+    """Derivatives by handle; those that are missing are zero."""
 
     def __init__(self, emitter: Emitter, first: int):
         self.emitter = emitter
@@ -126,7 +126,7 @@ def rule_of(step: Step) -> Rule | None:
     return _RULES.get(step.name)
 
 
-# Flat between their steps, or no numbers that have a slope.
+# Piecewise constant, or not real-valued.
 _FLAT = frozenset(
     ("arith.cmpf", "arith.fptosi", "arith.fptoui", "math.floor", "math.ceil", "math.trunc", "math.round",
      "math.roundeven")
@@ -134,7 +134,7 @@ _FLAT = frozenset(
 
 
 def _same(p: Place) -> int:
-    """What only moves or converts elements does the same to slopes."""
+    """An op that only moves or converts elements does the same to their derivatives."""
     return p.tape.emitter.op1(p.step.name, [p.dx[0], *p.x[1:]], [p.kind], dict(p.step.attrs))  # type: ignore[list-item]
 
 
@@ -216,7 +216,7 @@ _RULES: dict[str, Rule] = {
     "math.powf": _power,
 }  # fmt: skip
 
-# Instructions that the library writes as text.
+# Instructions that the library emits as inline assembly.
 _INSTRUCTIONS: dict[str, Rule] = {
     "ex2.approx.ftz.f32": _RULES["math.exp2"],
     "rcp.approx.ftz.f32": lambda p: p.minus(None, p.times(p.dx[0], _square(p, p.y))),

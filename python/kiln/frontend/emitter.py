@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _state = threading.local()
 
-# Ops that read, write or print, by what kernels call them. Those that may be pure say so in `isPure`.
+# Ops with side effects (and loads), with their names in kernels. Ops that may be pure have an `isPure` attribute.
 _EFFECTS = {
     "tile.load": "kl.load", "tile.store": "kl.store", "tile.block_load": "kl.load", "tile.block_store": "kl.store",
     "tile.desc_load": "a descriptor load", "tile.desc_store": "a descriptor store",
@@ -30,7 +30,7 @@ _EFFECTS = {
     "tile.launch_dependents": "gdc_launch_dependents", "tile.wait_for_grid": "gdc_wait",
 }  # fmt: skip
 
-# Those that may happen for some elements of a tile and not for others.
+# Those that may be executed for some elements of a tile and not for others.
 _EFFECTS_OF_ELEMENTS = ("tile.load", "tile.store", "tile.atomic_rmw", "tile.assert")
 
 
@@ -52,7 +52,7 @@ def current() -> Emitter:
 
 @dataclass
 class Step:
-    """An op that was emitted. ``outermost``: not in a region of another one that was noted."""
+    """A recorded op. ``outermost``: it is not in a region of another recorded op."""
 
     name: str
     operands: list[int]
@@ -69,23 +69,23 @@ class Emitter:
 
         self.builder = Builder()
         self.target = target
-        """The row of the target table that the kernel is told of; empty for that of the switches."""
+        """The row of the target table that the kernel sees; if empty, the one that the switches select."""
         self.visitor: Visitor | None = None
-        """Walks the function being emitted; says where we are."""
+        """Walks the function being emitted; knows the current position."""
         self.functions: dict[Any, EmittedFunction] = {}
         """Private functions emitted so far, by function, argument types and constexprs."""
         self.chain: list[Any] = []
-        """Functions being emitted, outermost first: what recursion is found with."""
+        """Functions being emitted, outermost first; used to detect recursion."""
         self.inlining = 0
         """Above 0, calls are emitted in place: inside the region of a reduce or scan."""
         self.fault: SourceRange | None = None
-        """Where a failure that is no mistake of the user's happened."""
+        """The position of an internal failure."""
         self.combining: list[str] = []
-        """Names of the functions of scalars whose regions are being emitted: of reductions, scans and maps."""
+        """Names of the scalar functions (of reductions, scans and maps) whose regions are being emitted."""
         self.has_effects = False
-        """Whether what is being emitted for a combine function touches memory."""
+        """Whether the combine function being emitted accesses memory."""
         self.steps: list[Step] | None = None
-        """Where ops are noted down, while they are."""
+        """The list that ops are recorded in, if any."""
         self._least_depth = 0
         self._symbols: set[str] = set()
         self._placed = -1
@@ -102,7 +102,7 @@ class Emitter:
     # -- ops ---------------------------------------------------------------------------------
 
     def place(self) -> None:
-        """Tells the builder the current source position, if it moved."""
+        """Passes the current source position to the builder, if it has changed."""
         handle = self.visitor.location() if self.visitor is not None else 0
         if handle != self._placed:
             self.builder.set_loc(handle)
@@ -117,7 +117,7 @@ class Emitter:
         regions: Sequence[int] = (),
         segments: Sequence[int] | None = None,
     ) -> list[int]:
-        """Any op: handles of its results. `segments` counts operands of ops with several optional groups."""
+        """Emits any op; returns handles of its results. `segments`: operand counts, for ops with several groups."""
         if self.combining:
             self._check_scalars(name, result_types, attrs or {})
         self.place()
@@ -132,7 +132,7 @@ class Emitter:
 
     @contextmanager
     def noting(self) -> Iterator[list[Step]]:
-        """Calls are emitted in place, and all ops noted down."""
+        """Emits calls in place and records all ops."""
         outer, least = self.steps, self._least_depth
         steps: list[Step] = []
         self.steps = steps
@@ -164,7 +164,7 @@ class Emitter:
         return self.builder.constant(mlir_type, value)
 
     def poison(self, mlir_type: str) -> int:
-        """A value nobody reads: what a path that does not reach a use contributes."""
+        """A value that is never read, for paths that do not reach a use."""
         return self.op1("ub.poison", [], [mlir_type], {"value": "#ub.poison"})
 
     def type_of(self, handle: int) -> str:
@@ -181,7 +181,7 @@ class Emitter:
         return self.builder.end_region()
 
     def _check_scalars(self, name: str, result_types: Sequence[str], attrs: dict[str, Any]) -> None:
-        """A function of elements has what can happen for some of them, in any order."""
+        """Checks that an op in a function of scalars can be executed for some elements only, and in any order."""
         if name in _EFFECTS and "isPure" not in attrs:
             self.has_effects = True
             if name not in _EFFECTS_OF_ELEMENTS:
@@ -195,7 +195,7 @@ class Emitter:
             )
 
     def map_region(self, fn: Any, argument_types: Sequence[Any], what: str) -> tuple[int, list[Any]]:
-        """The region of a map: `fn` applied to scalars. Also the scalars that it returned."""
+        """The region of a map, with `fn` applied to scalars, and the scalars that it returned."""
         from kiln.language import semantic, values
 
         name = getattr(fn, "__name__", what)
@@ -223,8 +223,8 @@ class Emitter:
         return self.end_region(), parts
 
     def combine_region(self, fn: Any, element_types: Sequence[Any]) -> int | None:
-        """The region of a reduce or scan: `fn` applied to two groups of scalars, ended by tile.yield. None if it
-        touches memory: then nothing was emitted."""
+        """The region of a reduce or scan: `fn` applied to two groups of scalars, ended by tile.yield. None if `fn`
+        accesses memory; then nothing was emitted."""
         from kiln.language import values
 
         types = list(element_types)
@@ -239,8 +239,8 @@ class Emitter:
         return self.end_region()
 
     def combine_step(self, fn: Any, element_types: Sequence[Any], guarded: bool = False) -> int:
-        """The region of a map over two groups of elements, `fn` applied to them; with `guarded` over a flag too, where
-        it is false the second group."""
+        """The region of a map that applies `fn` to two groups of elements. With `guarded` it takes a flag too, and
+        yields the second group where the flag is false."""
         from kiln.language import values
 
         types = list(element_types)
@@ -260,7 +260,7 @@ class Emitter:
         return self.end_region()
 
     def _combine(self, fn: Any, arguments: list[Any], types: list[Any]) -> list[Any]:
-        """What `fn` makes of two groups of elements, as handles of these types."""
+        """Applies `fn` to two groups of elements; the results as handles of these types."""
         from kiln.language import values
 
         self.inlining += 1
@@ -277,7 +277,7 @@ class Emitter:
         return found
 
     def _check_arity(self, fn: Any, tiles: int) -> None:
-        """A combine function takes the elements of one group, then those of the other."""
+        """Checks that a combine function takes the elements of one group, then those of the other."""
         from kiln.frontend.function import KernelFunction
 
         if not isinstance(fn, KernelFunction):
@@ -293,7 +293,7 @@ class Emitter:
         )
 
     def _blame_combine(self, fn: Any, message: str, hint: str | None = None) -> CompilationError:
-        """An error of a combine function: the caret under where it was given, a note at its definition."""
+        """An error about a combine function: the caret at the place where it was passed, a note at its definition."""
         from kiln.frontend.function import KernelFunction
         from kiln.frontend.visitor import Visitor
 
@@ -340,7 +340,7 @@ class Emitter:
     # -- functions ---------------------------------------------------------------------------
 
     def call(self, fn: Any, args: Sequence[Any], kwargs: dict[str, Any] | None = None) -> Any:
-        """The call of a jit function, with values of the language (or plain Python ones) as arguments."""
+        """Calls a jit function with values of the language (or plain Python values) as arguments."""
         from kiln.frontend.calls import call_function
 
         return call_function(self, fn, list(args), dict(kwargs or {}))

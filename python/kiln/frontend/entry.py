@@ -1,4 +1,4 @@
-"""From a kernel and what it is specialised for to a module of tile IR."""
+"""Emits a module of tile IR for a kernel and its specialisation."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _emit(
 
 
 def _arguments(fn: KernelFunction, parameters: list[Parameter]) -> list[Any]:
-    """For each parameter a value like its argument: constexpr as it is, otherwise a type."""
+    """For each parameter, a value of its argument's form: a constexpr itself, otherwise a type."""
     names = [parameter.name for parameter in parameters]
     if names != fn.arg_names:
         raise CompilationError(
@@ -120,13 +120,13 @@ def _attributes(parameter: FlatParameter) -> dict[str, Any]:
 
 
 def _where(emitter: Emitter) -> str | None:
-    """The line of the kernel that was being emitted, for a report of our own fault."""
+    """The line of the kernel that was being emitted, for the report of an internal error."""
     place = emitter.fault
     return f"{place.file}:{place.line}:{place.column} in {place.function}" if place is not None else None
 
 
 def _reproduce(fn: KernelFunction, parameters: Sequence[Parameter]) -> str | None:
-    """The command that emits the same again; None for a kernel without a file, or with arguments no text can say."""
+    """The command that reproduces the emission; None for a kernel without a file, or arguments without a text form."""
     import os
     import shlex
 
@@ -141,7 +141,7 @@ def _reproduce(fn: KernelFunction, parameters: Sequence[Parameter]) -> str | Non
 
 
 def _spelled(parameter: Parameter) -> str:
-    """A parameter as `kiln compile --signature` reads it."""
+    """A parameter in the syntax of `kiln compile --signature`."""
     if parameter.kind == "tuple":
         if parameter.cls is not None:
             items = zip(parameter.fields, parameter.items, strict=True)
@@ -158,7 +158,7 @@ def _spelled(parameter: Parameter) -> str:
 
 
 def _save(emitter: Emitter, fn: KernelFunction) -> str | None:
-    """The IR as far as it was emitted, in a file of the directory for crashes."""
+    """Saves the IR emitted so far to a file in the crash directory."""
     import os
     import tempfile
 

@@ -53,7 +53,7 @@ class Expressions(Walker):
         raise CompilationError(f"{name} is not defined", hint=f"did you mean {match}?" if match else None)
 
     def outside(self, name: str, value: Any) -> Any:
-        """A global or a variable of an enclosing function: only what cannot change while kernels use it."""
+        """A global or a variable of an enclosing function; only values that cannot change while kernels use them."""
         if isinstance(value, (values.constexpr, KernelFunction, BoundFunction, ModuleType, type)) or value is None:
             return self.value(value)
         if isinstance(value, (types.type_, values.tuple)) or callable(value):
@@ -88,7 +88,7 @@ class Expressions(Walker):
 
     def _no_attribute(self, base: Any, name: str, problem: AttributeError) -> CompilationError:
         if isinstance(base, ModuleType) and hasattr(base, "__kiln_names__"):
-            return CompilationError(str(problem))  # a module of Triton's, which says why
+            return CompilationError(str(problem))  # from one of the Triton modules; it gives the reason
         if isinstance(base, ModuleType):
             owner = f"module {base.__name__}"
         elif isinstance(base, values.constexpr):
@@ -131,7 +131,7 @@ class Expressions(Walker):
         return result
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> Any:
-        # Where a part stands in the text is not known before Python 3.12: an error is about the whole.
+        # Before Python 3.12 the positions of the parts are unknown, so an error is about the whole.
         parts = [
             self.visit_FormattedValue(p) if isinstance(p, ast.FormattedValue) else self.visit(p) for p in node.values
         ]
@@ -169,7 +169,7 @@ class Expressions(Walker):
             raise
 
     def _blame(self, error: CompilationError, *operands: tuple[ast.AST, Any]) -> None:
-        """Locates an error about one operand there, unless a place within is known."""
+        """Locates an error about one operand at that operand, unless a position inside it is known."""
         place = None if error.frames else culprit_node(error, operands)
         if place is not None:
             self.locate(error, place)
@@ -201,7 +201,7 @@ class Expressions(Walker):
         return result
 
     def _is_bare(self, node: ast.expr) -> bool:
-        """Whether an operand of a comparison is `a & b` or `a | b`, with no parentheses of its own around it."""
+        """Whether an operand of a comparison is `a & b` or `a | b` without parentheses around it."""
         if not isinstance(node, ast.BinOp) or not isinstance(node.op, (ast.BitAnd, ast.BitOr)):
             return False
         source = self.function.source
@@ -217,7 +217,7 @@ class Expressions(Walker):
         return not (before.endswith(b"(") and after.startswith(b")"))
 
     def _operand(self, comparison: ast.Compare, node: ast.expr) -> Any:
-        """The value of an operand of a comparison. `x < n & mask` compares with `n & mask`, which nobody means."""
+        """The value of an operand of a comparison. `x < n & mask` compares with `n & mask`, surely by mistake."""
         if not isinstance(node, ast.BinOp) or not self._is_bare(node):
             return self.visit(node)
         with self.at(node):
@@ -271,7 +271,7 @@ class Expressions(Walker):
         result = self.visit(node.values[0])
         for operand in node.values[1:]:
             if not isinstance(result, values.tensor):
-                # Known now: as Python does, the last operand looked at is the result.
+                # Known at compile time: as in Python, the last operand evaluated is the result.
                 if self.truth(result) != is_and:
                     return result
                 result = self.visit(operand)
@@ -288,7 +288,7 @@ class Expressions(Walker):
         return semantic.logical_and(left, right)
 
     def truth(self, value: Any) -> bool:
-        """Python's truth of a value known now."""
+        """The truth value, as in Python, of a value known at compile time."""
         if isinstance(value, values.constexpr):
             return self.truth(value.value) if isinstance(value.value, values.tuple) else bool(value.value)
         return len(value) > 0 if isinstance(value, values.tuple) else bool(value)
@@ -317,7 +317,7 @@ class Expressions(Walker):
         return value
 
     def condition(self, node: ast.expr) -> bool | int:
-        """What an `if` or `while` tests: known now, or the handle of an i1."""
+        """The condition of an `if` or `while`: a bool if known at compile time, or the handle of an i1."""
         value = self.visit(node)
         if isinstance(value, loops.condition):
             self.test_hints = {"tile.no_licm": "unit"} if value.disable_licm else {}
@@ -344,7 +344,7 @@ class Expressions(Walker):
         return self.value(semantic.subscript(base, index))
 
     def _no_sides(self, node: ast.Attribute) -> CompilationError:
-        """`x.shape[0]` of what has no sides."""
+        """The error for `x.shape[0]` of a value without sides."""
         owner = self.visit(node.value)
         hint = suggestions.of_array("shape") if suggestions.is_pointer(owner) else None
         return CompilationError(f"expected a tile to take a side of, got {scopes.describe(owner)}", hint=hint)
@@ -389,7 +389,7 @@ class Expressions(Walker):
         raise self.locate(error, test)
 
     def visit_iterable(self, node: ast.expr) -> Any:
-        """What a comprehension runs over; `range` counts there at compile time."""
+        """The iterable of a comprehension, where `range` is evaluated at compile time."""
         if isinstance(node, ast.Call):
             loop = self.loop_call(node)
             if loop is not None:
@@ -397,7 +397,7 @@ class Expressions(Walker):
         return self.visit(node)
 
     def static_items(self, value: Any, node: ast.expr, hint: str | None = None) -> list[Any]:
-        """The elements of a tuple, to be handled one by one while compiling."""
+        """The elements of a tuple, to be handled one by one at compile time."""
         value = values.unwrap(value)
         if isinstance(value, (values.tuple, list, tuple)):
             return [self.value(item) for item in value]
@@ -419,7 +419,7 @@ def _is_mask(value: Any) -> bool:
 
 
 def _with_parentheses(node: ast.Compare) -> str:
-    """A chain of comparisons as its author meant it: what `&` and `|` join are the comparisons."""
+    """A chain of comparisons as its author meant it: `&` and `|` join the comparisons."""
 
     def leaves(operand: ast.expr) -> tuple[list[ast.expr], list[str]]:
         if not isinstance(operand, ast.BinOp) or not isinstance(operand.op, (ast.BitAnd, ast.BitOr)):
@@ -455,5 +455,5 @@ def _equal(sought: Any, item: Any) -> bool:
 
 
 def _is_language(module: ModuleType) -> bool:
-    """Whether its names are the language's: Kiln's own modules, and those that show them under Triton's names."""
+    """Whether the module's names belong to the language: Kiln's modules, and those that export them as Triton's."""
     return module.__name__.split(".")[0] == "kiln" or hasattr(module, "__kiln_names__")

@@ -1,7 +1,7 @@
-"""A captured Python function: its parameters, source, what it refers to outside itself, and its cache key.
+"""A captured Python function: its parameters, its source, its references to the outside, and its cache key.
 
-Decorating does next to nothing: it keeps the file; source and syntax tree are read when first needed. Only things that
-cannot change meaning are captured from outside: constexpr globals, jit functions, dtypes, builtins of the language and
+Decorating is cheap: it only keeps the file; source and syntax tree are read when first needed. Only things whose
+meaning cannot change are captured from outside: constexpr globals, jit functions, dtypes, builtins of the language and
 modules.
 """
 
@@ -28,7 +28,7 @@ _PARSE_LOCK = threading.RLock()
 
 
 def _renew_lock() -> None:
-    """In a forked child the holder may not exist; what it guards is either whole or absent."""
+    """A forked child may lack the lock's holder, so it gets a new lock; the guarded data is complete or absent."""
     global _PARSE_LOCK
     _PARSE_LOCK = threading.RLock()
 
@@ -38,8 +38,8 @@ if hasattr(os, "register_at_fork"):
 
 
 class lazy:
-    """An attribute computed when first read; two threads may both compute it. `functools.cached_property` holds a lock
-    for its whole class in Python 3.10 and 3.11, which would outlive a fork."""
+    """An attribute computed when first read; two threads may both compute it. Unlike this, `functools.cached_property`
+    of Python 3.10 and 3.11 holds a lock for its whole class, which a forked child would inherit."""
 
     def __init__(self, compute: Callable[[Any], Any]):
         self.compute = compute
@@ -74,7 +74,7 @@ class FunctionParameter(NamedTuple):
 
     @property
     def is_const(self) -> bool:
-        """Whether it is annotated `kl.const`: what it points at is not written."""
+        """Whether it is annotated `kl.const`: the kernel does not write through it."""
         annotation = self.annotation
         if isinstance(annotation, str):
             return annotation.strip("\"' ").rsplit(".", 1)[-1] == "const"
@@ -82,7 +82,7 @@ class FunctionParameter(NamedTuple):
 
     @property
     def annotation_type(self) -> str:
-        """The annotation as the name of a type ("i64", "*fp32"), empty if it does not name one."""
+        """The annotation as the name of a type ("i64", "*fp32"); empty if it does not name one."""
         annotation = self.annotation
         if annotation is None or self.is_constexpr:
             return ""
@@ -103,7 +103,7 @@ _ANNOTATIONS = {
 
 
 class Capture(NamedTuple):
-    """Something a function takes from outside itself, and where from, so that a change can be noticed."""
+    """Something a function takes from outside itself, and its origin, so that changes can be detected."""
 
     name: str
     value: Any
@@ -133,7 +133,7 @@ class KernelFunction:
     """A Python function written in the language of kernels. `kiln.jit` makes a subclass that can be launched."""
 
     strict = True
-    """Whether what is surely a slip, but means something, is an error; else a warning tells of it."""
+    """Whether an obvious slip that is valid code is an error; otherwise it is a warning."""
 
     def __init__(
         self,
@@ -185,7 +185,7 @@ class KernelFunction:
 
     @property
     def source(self) -> source_text.Source:
-        """The text of the definition; an error with a remedy if nobody knows it."""
+        """The text of the definition; if it cannot be found, an error with a remedy."""
         found = self._found
         if found is None:
             from kiln.errors import CompilationError, calling_expression
@@ -269,7 +269,7 @@ class KernelFunction:
     # -- what it refers to -----------------------------------------------------------------
 
     def lookup(self, name: str) -> Capture | None:
-        """What a name that is not local means: a closure cell, then a global."""
+        """Looks up a name that is not local: in closure cells, then in globals."""
         code = self.fn.__code__
         if name in code.co_freevars:
             cell = (self.fn.__closure__ or ())[code.co_freevars.index(name)]
@@ -289,8 +289,8 @@ class KernelFunction:
         return is_constexpr_annotation((annotations or {}).get(name))
 
     def _references(self) -> Iterator[tuple[str, Capture]]:
-        """Everything outside itself that the body can name, attributes of modules included, and the name. Found in its
-        text rather than its syntax tree: what stands in a comment is found too, which costs less than parsing."""
+        """Everything outside the function that its body can name, including attributes of modules, with the name. This
+        searches the text, not the syntax tree: it also finds names in comments, but costs less than parsing."""
         seen: set[tuple[str, int]] = set()
         for parts in self._chains:
             capture = self.lookup(parts[0])
@@ -308,7 +308,7 @@ class KernelFunction:
 
     @lazy
     def _chains(self) -> list[list[str]]:
-        """The names in its text that are not local, with the attributes that follow them."""
+        """The non-local names in its text, with the attributes that follow them."""
         local = set(self.fn.__code__.co_varnames)
         chains = dict.fromkeys(_NAMES.findall(_normal(self.reach_text)))
         split = [_PLAIN.findall(_COMMENT.sub("", chain)) if "." in chain else [chain] for chain in chains]
@@ -316,23 +316,23 @@ class KernelFunction:
 
     @lazy
     def reach_text(self) -> str:
-        """The text that the definition lies in: its own, or that with what follows it in the file."""
+        """A text that contains the definition: its own, possibly with what follows it in the file."""
         text = source_text.reach(self.fn, self._snapshot) if "_found" not in self.__dict__ else None
         return self.source.text if text is None else text
 
     @property
     def places(self) -> list[str]:
-        """Where the functions that it reaches are written: FILE:LINE."""
+        """The positions, as FILE:LINE, of the functions that it reaches."""
         codes = [function.fn.__code__ for function in self.reach.functions]
         return [f"{code.co_filename}:{code.co_firstlineno}" for code in codes]
 
     @property
     def captures(self) -> tuple[Capture, ...]:
-        """What the function and the jit functions it calls take from outside, as of the current key."""
+        """What the function and the jit functions it calls capture from outside, as of the current key."""
         return self.reach.captures
 
     def is_current(self) -> bool:
-        """Whether nothing captured has changed since the cache key was computed: cheap, asked at each launch."""
+        """Whether nothing captured has changed since the cache key was computed. Cheap, as each launch asks."""
         known = self._reach
         if known is None:
             return False
@@ -343,12 +343,12 @@ class KernelFunction:
 
     @property
     def cache_key(self) -> str:
-        """Digest of the source, of the jit functions it calls and of the constexpr globals; follows their changes."""
+        """A digest of the source, of the jit functions it calls and of constexpr globals; updated as they change."""
         return self.reach.key
 
     @property
     def reach(self) -> Reach:
-        """The function and all it reaches; follows its changes."""
+        """The function and all it reaches; updated as they change."""
         if self._reach is None or not self.is_current():
             with _PARSE_LOCK:
                 self._reach = _reach_of(self)
@@ -358,11 +358,11 @@ class KernelFunction:
         return f"<{type(self).__name__} {self.__module__}.{self.__qualname__}>"
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """As an attribute of a value of the language it is a method: the value becomes the first argument."""
+        """Makes it a method when it is an attribute of a value of the language: the value is the first argument."""
         return self if instance is None else BoundFunction(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Inside a kernel that is being compiled: the call, emitted. Elsewhere an error."""
+        """Emits the call, inside a kernel that is being compiled; an error elsewhere."""
         emitter = sys.modules.get("kiln.frontend.emitter")
         active = emitter.active() if emitter is not None else None
         if active is None:
@@ -395,14 +395,14 @@ class BoundFunction(NamedTuple):
 
 
 def jit(fn: Callable | None = None, **options: Any) -> Any:
-    """Marks a library function of the language; `kiln.jit` is the one with which kernels are launched."""
+    """Marks a library function of the language; for kernels that can be launched, see `kiln.jit`."""
     if fn is None:
         return lambda inner: KernelFunction(inner, **options)
     return KernelFunction(fn, **options)  # type: ignore[arg-type]
 
 
 def constexpr_function(fn: Callable) -> Callable:
-    """Marks a plain Python function that kernels may call while compiling, with arguments known then."""
+    """Marks a plain Python function that kernels may call at compile time, with arguments known then."""
     fn.__kiln_constexpr_function__ = True  # type: ignore[attr-defined]
     return fn
 
@@ -417,7 +417,7 @@ def is_constexpr_annotation(annotation: Any) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """What a constexpr holds; anything else as it is."""
+    """A constexpr's value; anything else unchanged."""
     return value.value if type(value).__name__ == "constexpr" else value
 
 
@@ -429,7 +429,7 @@ def _is_captured_data(value: Any) -> bool:
     )
 
 
-# A name, or several with points between them, as they may stand in a text. A superset: words of comments and strings.
+# Matches a name, or several joined by dots. It also matches words in comments and strings.
 _BETWEEN = r"(?:[\s\\]|\#[^\n]*\n)*"
 _PLAIN = re.compile(r"[^\W\d]\w*")
 _NAMES = re.compile(rf"[^\W\d]\w*(?:{_BETWEEN}\.{_BETWEEN}[^\W\d]\w*)*")
@@ -437,7 +437,7 @@ _COMMENT = re.compile(r"#[^\n]*\n")
 
 
 def _normal(text: str) -> str:
-    """The text with its names as Python knows them."""
+    """The text with its names normalised as Python does."""
     if text.isascii():
         return text
     import unicodedata
@@ -446,15 +446,15 @@ def _normal(text: str) -> str:
 
 
 class Reach(NamedTuple):
-    """A function with all the jit functions it reaches, and what they take from outside."""
+    """A function with all the jit functions it reaches, and what they capture from outside."""
 
     functions: tuple[KernelFunction, ...]
     captures: tuple[Capture, ...]
-    """What a change of is noticed."""
+    """Captures whose changes are detected."""
     fields: tuple[tuple[str, str], ...]
-    """What the functions mean, by name: their text, their parameters, what they take from outside."""
+    """The meaning of the functions, by name: their text, their parameters, their captures."""
     inexact: tuple[str, ...]
-    """What has no text that is the same in every process; if there is any, the fields mean nothing outside of this."""
+    """What has no text that is the same in every process; if there is any, the fields hold for this process only."""
     key: str
 
     def names(self, *words: str) -> bool:
@@ -477,7 +477,7 @@ def _reach_of(start: KernelFunction) -> Reach:
         except KilnError:
             if function is start:
                 raise
-            # Whoever calls it hears of it; it may be named in a comment alone.
+            # Calling it raises the error; it may be named in a comment only.
             spelling.inexact.append(f"{label}, whose source cannot be found")
             continue
         fields.append((f"source of {label}", text))
@@ -491,7 +491,7 @@ def _reach_of(start: KernelFunction) -> Reach:
                 fields.append((f"{name} of {label}", f"constexpr {text}" if annotated else text))
             elif capture.name in used:
                 fields.append((f"{name} of {label}", spelling.of(value, captured=True)))
-            else:  # named in a comment, an annotation or what makes no code
+            else:  # named in a comment, an annotation or code that is never generated
                 fields.append((f"{name} of {label}", _name_of(value)))
     from kiln import _kiln
 
@@ -500,7 +500,7 @@ def _reach_of(start: KernelFunction) -> Reach:
 
 
 def _head(function: KernelFunction, spelling: Spelling) -> str:
-    """What is known of a function beside its text."""
+    """What is known of a function besides its text."""
     code = function.fn.__code__
     parameters = [
         (
@@ -521,10 +521,10 @@ def _names_of(code: CodeType) -> Iterator[str]:
             yield from _names_of(constant)
 
 
-# Modules that mean the same wherever Kiln is the same.
+# Modules that mean the same in every process with the same Kiln.
 _OURS = ("kiln.language", "kiln.frontend", "kiln.as_triton")
 _PURE_MODULES = ("math", "operator", "builtins")
-# What a constexpr function may use of Python: results that depend on nothing but arguments.
+# Python builtins that a constexpr function may use: their results depend on nothing but their arguments.
 _PURE_BUILTINS = frozenset(
     "abs all any bin bool bytes callable chr complex dict divmod enumerate filter float format getattr hasattr hex int"
     " isinstance issubclass iter len list map max min next oct ord pow print range repr reversed round slice sorted str"
@@ -546,15 +546,15 @@ def _name_of(value: Any) -> str:
 
 
 class Spelling:
-    """Values as texts that are the same in every process for the same value; notes those that have none."""
+    """Turns values into texts that are the same in every process for equal values; records values that have none."""
 
     def __init__(self, functions: list[KernelFunction]):
         self.functions = functions
-        """Jit functions that were met, in order; a text names them by place."""
+        """The jit functions met so far, in order; texts refer to them by index."""
         self.inexact: list[str] = []
 
     def of(self, value: Any, captured: bool = False) -> str:
-        """`captured`: what kernels cannot take from outside, and refuse, is told by its type alone."""
+        """`captured`: what kernels cannot capture, and refuse, is identified by its type only."""
         kind = type(value)
         if kind in (bool, int, float, complex, str, bytes, type(None)):
             return f"{kind.__name__} {value!r}"
@@ -593,14 +593,14 @@ class Spelling:
         return _name_of(value)
 
     def _struct(self, cls: Any) -> str:
-        """A class of named tuples: its fields, what they are unless given, and its functions that kernels may call."""
+        """A class of named tuples: its fields, their defaults, and its functions that kernels may call."""
         from kiln.frontend.struct import describe_class, members_of
 
         parts = [*cls._field_defaults.items(), *members_of(cls)]
         return f"struct {describe_class(cls)}({', '.join(f'{name}={self.of(part)}' for name, part in parts)})"
 
     def _plain_function(self, function: FunctionType, seen: tuple[FunctionType, ...] = ()) -> str:
-        """A Python function by what it does, if that follows from its code and what it names."""
+        """A Python function identified by its behaviour, if its code and the names in it determine that."""
         text = [f"{function.__qualname__}:{source_text.fingerprint(function.__code__)}"]
         text += [self.of(value) for value in (function.__defaults__ or ())]
         text += [f"{name}={self.of(value)}" for name, value in sorted((function.__kwdefaults__ or {}).items())]

@@ -1,8 +1,8 @@
-"""Which front end this is: a digest of the Python files that make tile IR of kernels. What is kept between processes by
-the source of a kernel holds for one front end only.
+"""The identity of the front end: a digest of the Python files that turn kernels into tile IR. Cache entries keyed by a
+kernel's source are valid for one front end only.
 
-The files are looked at when this module is loaded, which every module of the front end does before all others. Their
-digest is made when it is asked for, and only if they are still the same: it must be that of the code that runs.
+The files' timestamps are read when this module is loaded, which every module of the front end does before anything
+else. The digest is computed on demand, and only if the files have not changed: it must be that of the running code.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ _PARTS = ("frontend", "language", os.path.join("language", "semantic"), os.path.
 
 
 def folder() -> str:
-    """Where the package lies."""
+    """The directory of the package."""
     return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def stamps() -> tuple[tuple[str, int, int], ...]:
-    """Of each file: its name, when it was written, its size. Empty if they lie in no folder."""
+    """The name, modification time and size of each file. Empty if they are not in a directory."""
     found: list[tuple[str, int, int]] = []
     root = folder()
     try:
@@ -38,22 +38,22 @@ _TEXT = (AT_IMPORT, repr(AT_IMPORT))
 
 
 def text() -> str:
-    """`AT_IMPORT` in words."""
+    """`AT_IMPORT` as text."""
     return _TEXT[1] if _TEXT[0] is AT_IMPORT else repr(AT_IMPORT)
 
 
 def is_current() -> bool:
-    """Whether the files are those that were there at first."""
+    """Whether the files are unchanged since the import."""
     return bool(AT_IMPORT) and stamps() == AT_IMPORT
 
 
 def newest() -> int:
-    """When the last of them was written, in nanoseconds."""
+    """The latest modification time, in nanoseconds."""
     return max((written for _, written, _ in AT_IMPORT), default=0)
 
 
 def digest() -> str:
-    """Of their names and contents; empty where it cannot be told."""
+    """The digest of their names and contents; empty if it cannot be determined."""
     from kiln import _kiln
 
     text: list[str] = []

@@ -1,7 +1,7 @@
 """Loops. A counted loop without exits is one scf.for; with `break` or `return` it is an scf.while that carries a flag.
 
-What a loop carries: the names its body assigns that have a value before it. What an exit adds: one i1 for `break`, one
-for `return` with the value returned. Static loops (kl.static_range, tuples) are unrolled here.
+A loop carries the names that its body assigns and that have a value before it. Exits add one i1 for `break`, and one
+for `return` together with the returned value. Static loops (kl.static_range, tuples) are unrolled here.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Carried:
 
 @dataclass
 class Exits:
-    """How the body of a loop may leave it, beyond its test."""
+    """How the body of a loop may leave it, apart from its test."""
 
     flags: list[str]
     result: Any = MISSING
-    """A value like the one returned from inside the loop; MISSING if none is."""
+    """A value of the form returned from inside the loop; MISSING if none is."""
 
     @property
     def types(self) -> list[str]:
@@ -116,7 +116,7 @@ class Loops(Walker):
         self._body(node, carried)
         exits = self._exits(node)
         if exits.flags:
-            # Leaves early: emitted again as an scf.while. Only loops with exits pay for the second walk.
+            # The body may leave early: emit the loop again as an scf.while. Only loops with exits need a second walk.
             self.emitter.builder.drop_region()
             self.scope = before
             self._counted_with_exits(node, counter, target, carried, exits)
@@ -151,8 +151,8 @@ class Loops(Walker):
         self._keep_index(node, before, counter, target, state[0])
 
     def _keep_index(self, node: ast.For, before: Scope, counter: Counter, target: str, left_at: int | None) -> None:
-        """After a counted loop its index is what it was last, as in Python, if the body did not assign to it. A loop
-        that did not run leaves the value that its name had before, and 0 if it had none."""
+        """Keeps the last value of a counted loop's index after the loop, as in Python, if the body did not assign to
+        it. If the loop did not run, the name keeps its previous value, or is 0 if it had none."""
         gone, old = self.scope[target], before.get(target, MISSING)
         if old is MISSING or (isinstance(old, scopes.Undefined) and not isinstance(old, scopes.LastIndex)):
             old = values.constexpr(0)
@@ -173,7 +173,7 @@ class Loops(Walker):
         carried = self._carried([node.test, *node.body])
         exits = Exits([])
         if leaves_loop(node.body):
-            # How the body leaves is known only after visiting it once.
+            # The exits are known only after visiting the body once.
             before = self.scope
             self._enter(carried, self.emitter.begin_region(_types(carried)))
             self.condition(node.test)
@@ -185,7 +185,7 @@ class Loops(Walker):
         self._while(loop, carried, exits, [])
 
     def _define_test_names(self, node: ast.While) -> None:
-        """Names that the test itself assigns (`:=`) exist from the first test on; before it they are carried unread."""
+        """Defines names that the test itself assigns (`:=`). Before the first test their values are never read."""
         names = [name for name in assigned_names([node.test]) if not self._has_value(name)]
         if not names:
             return
@@ -204,8 +204,8 @@ class Loops(Walker):
         return not isinstance(self.scope.get(name, scopes.Undefined("")), scopes.Undefined)
 
     def _while(self, loop: _While, carried: list[Carried], exits: Exits, targets: list[str]) -> list[int]:
-        """The scf.while whose state is: the loop's own, the carried variables, the flags, the value returned. Gives the
-        loop's own state after it."""
+        """Emits the scf.while. Its state is the loop's own, the carried variables, the flags and the returned value.
+        Returns the loop's own state after it."""
         emitter, node, before = self.emitter, loop.node, self.scope
         own, kept = len(loop.types), len(_types(carried))
         state_types = [*loop.types, *_types(carried), *exits.types]
@@ -257,11 +257,11 @@ class Loops(Walker):
         for other in flags[1:]:
             flag = emitter.op1("arith.ori", [flag, other], ["i1"])
         if loop.initial:
-            # A counter may be compared in any case.
+            # Comparing a counter has no side effects, so it needs no guard.
             condition = self._condition_handle(loop.test(state))
             return emitter.op1("arith.select", [flag, emitter.constant("i1", False), condition], ["i1"])
 
-        # The user's own test may read memory: once the body has left, it is not evaluated any more.
+        # The user's test may read memory: it must not be evaluated once the body has left the loop.
         def stop() -> None:
             self.scope[_TEST] = FALSE
 
@@ -277,7 +277,7 @@ class Loops(Walker):
     # -- what loops share --------------------------------------------------------------------
 
     def _carried(self, body: Sequence[ast.AST], exclude: str = "") -> list[Carried]:
-        """The variables of a loop. Numbers known now become IR values: the next iteration's are not known."""
+        """The variables of a loop. Known numbers become IR values, as their values in later iterations are unknown."""
         result = []
         for name, place in assigned_names(body).items():
             value = self.scope.get(name, MISSING)
@@ -306,7 +306,7 @@ class Loops(Walker):
         self.carried.pop()
 
     def _exits(self, node: ast.For | ast.While) -> Exits:
-        """How the body that was just emitted may leave its loop."""
+        """The ways in which the body just emitted may leave its loop."""
         flags = [name for name in (BROKE, RETURNED) if not _is_false(self.scope[name])]
         if RETURNED not in flags or RESULT not in self.scope:
             return Exits(flags)
@@ -316,7 +316,7 @@ class Loops(Walker):
         return Exits(flags, self.settle(result))
 
     def _exit_state(self, exits: Exits) -> list[int]:
-        """At the end of an iteration: the flags, and the value returned."""
+        """The flags and the returned value at the end of an iteration."""
         handles = [self._flag(self.scope[name]) for name in exits.flags]
         if exits.result is MISSING:
             return handles
@@ -331,7 +331,7 @@ class Loops(Walker):
         return flag.handle
 
     def _next(self, carried: list[Carried], node: ast.AST) -> list[int]:
-        """The carried variables at the end of an iteration, each still of the type it entered with."""
+        """The carried variables at the end of an iteration; checks that each still has the type it started with."""
         handles: list[int] = []
         for variable in carried:
             value = self.scope.get(variable.name, MISSING)
@@ -367,7 +367,7 @@ class Loops(Walker):
         self, node: ast.AST, before: Scope, end: Scope, carried: list[Carried], results: list[int],
         targets: list[str],
     ) -> None:  # fmt: skip
-        """The scope after a loop: carried variables are its results, what only the body assigned is gone."""
+        """The scope after a loop: carried variables are its results; names only the body assigned are undefined."""
         names = {variable.name for variable in carried}
         self.scope = dict(before)
         self._enter(carried, results)
@@ -399,7 +399,7 @@ class Loops(Walker):
 
 @dataclass
 class _While:
-    """A loop to be emitted as scf.while: state of its own beside the carried variables, and what is done with it."""
+    """A loop to be emitted as scf.while: its own state besides the carried variables, and the functions on it."""
 
     node: Any
     initial: list[int]
@@ -426,7 +426,7 @@ def _at(node: ast.stmt, owner: ast.AST) -> Any:
 
 
 def _head(node: ast.AST) -> ast.AST:
-    """What stands for a loop in a message: its header, not its body."""
+    """The part of a loop that messages point at: its header, not its body."""
     if isinstance(node, ast.For):
         return node.iter
     return node.test if isinstance(node, ast.While) else node

@@ -15,7 +15,7 @@ from kiln.language import semantic, values
 
 @dataclass(frozen=True)
 class PythonBuiltin:
-    """A builtin of Python as kernels see it."""
+    """A Python builtin as kernels see it."""
 
     name: str
     run: Callable[..., Any]
@@ -60,7 +60,7 @@ def _extremum(name: str) -> Callable[..., Any]:
 
 
 def _items(name: str, value: Any) -> list[Any]:
-    """The elements of a tuple; an error that leads from Python's function of them to that of a tile."""
+    """The elements of a tuple; for a tile, an error that suggests the language's function instead of Python's."""
     if isinstance(value, values.tensor):
         raise CompilationError(
             f"expected a tuple as argument of Python's {name} (because it goes through it while compiling), got"

@@ -1,4 +1,4 @@
-"""Questions about syntax that need no types: which names a block assigns, whether and how it leaves."""
+"""Syntactic queries that need no types: which names a block assigns, and whether and how control leaves it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 def assigned_names(statements: Iterable[ast.AST]) -> dict[str, ast.AST]:
     """Names assigned anywhere in the statements, in order, each with the first node that assigns it.
 
-    Comprehension variables stay inside their comprehension. A name that is only ever declared `: kl.constexpr` is not
-    counted: it is a new constant each time.
+    Variables of comprehensions are local to them. A name that is only ever declared `: kl.constexpr` does not count: it
+    is a new constant each time.
     """
     names: dict[str, ast.AST] = {}
 
@@ -68,7 +68,7 @@ def leaves_loop(body: Sequence[ast.stmt]) -> bool:
 def absorb(node: ast.If, rest: list[ast.stmt]) -> ast.If | None:
     """`if c: …return` followed by `rest` means `if c: …return / else: rest`: no predicate is needed.
 
-    None if neither branch surely leaves, so that what follows may be reached from both.
+    None if neither branch always leaves: then the rest may be reached from both.
     """
     then_ends, else_ends = ends(node.body), ends(node.orelse)
     if then_ends and else_ends:
@@ -91,7 +91,7 @@ def with_end(statements: Sequence[ast.stmt], end: ast.stmt, owner: ast.AST) -> l
         return body
     place = body[-1] if body else owner
     if isinstance(place, ast.stmt):
-        # The end of the block, not the whole of a compound statement, is where it happens.
+        # Locate it at the end of the block, not over a whole compound statement.
         end.lineno = end.end_lineno = place.end_lineno or place.lineno  # type: ignore[attr-defined]
         end.col_offset = end.end_col_offset = place.end_col_offset or place.col_offset  # type: ignore[attr-defined]
     return [*body, end]

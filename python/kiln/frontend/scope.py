@@ -1,7 +1,7 @@
-"""What names mean where, and how two paths through the program meet.
+"""Scopes, and how two paths through the program merge.
 
-A scope maps names to values. How a path left (return, break, continue) is kept in the same map under names that no
-program can spell, as booleans: known ones cost nothing, unknown ones are merged and carried like any variable.
+A scope maps names to values. How a path left (return, break, continue) is kept in the same map, as booleans under names
+that no program can spell: known ones cost nothing, unknown ones are merged and carried like any variable.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Undefined:
 
 @dataclass
 class LastIndex(Undefined):
-    """The index of a counted loop after it: what it was in the last iteration. Made (IR is emitted) where it is read:
-    most loops have no reader of their index behind them. Where paths meet or a loop changes it, it has no value."""
+    """The index of a counted loop after the loop: its value in the last iteration. The IR is emitted only where it is
+    read, as most loops have no such use. Where paths merge, or another loop changes it, it has no value."""
 
     type: Any = None
     make: Callable[[], Any] = lambda: MISSING
@@ -57,7 +57,7 @@ class LastIndex(Undefined):
 
 @dataclass
 class Branch:
-    """One path that meets another: its region (ended, without a terminator), its scope, and how to speak of it."""
+    """One of two merging paths: its region (ended, without a terminator), its scope, and its name in messages."""
 
     region: int
     scope: Scope
@@ -66,7 +66,7 @@ class Branch:
 
 
 def ir_types(value: Any) -> list[str]:
-    """The MLIR types of the IR values that a value is made of. A type as a value is none."""
+    """The MLIR types of the IR values that a value consists of. A type used as a value has none."""
     if isinstance(value, types.type_):
         return []
     if isinstance(value, values.tuple):
@@ -75,7 +75,7 @@ def ir_types(value: Any) -> list[str]:
 
 
 def rebuild(like: Any, handles: list[int]) -> Any:
-    """A value like `like` of these IR values; what is known while compiling stays."""
+    """A value of the form of `like`, made of these IR values; its compile-time parts are kept."""
     if isinstance(like, values.tuple):
         items = []
         for item in like.values:
@@ -87,7 +87,7 @@ def rebuild(like: Any, handles: list[int]) -> Any:
 
 
 def as_const(value: Any) -> Any:
-    """A pointer, a tile of them, a descriptor or a tuple of these, through which nothing is written from here on."""
+    """The const version of a pointer, a tile of pointers, a descriptor or a tuple of these."""
     if isinstance(value, values.tensor):
         return values.tensor(value.handle, types.as_const(value.type))
     if isinstance(value, values.tensor_descriptor):
@@ -99,7 +99,7 @@ def as_const(value: Any) -> Any:
 
 
 def is_static(value: Any) -> bool:
-    """Whether a value is known while compiling: no IR value is in it."""
+    """Whether a value is known at compile time: it contains no IR value."""
     return not values.flatten(value) and not isinstance(value, Undefined)
 
 
@@ -108,7 +108,7 @@ def is_static_number(value: Any) -> bool:
 
 
 def same_static(a: Any, b: Any) -> bool:
-    """Whether two values known now are the same."""
+    """Whether two values known at compile time are the same."""
     a, b = values.unwrap(a), values.unwrap(b)
     if a is b:
         return True
@@ -126,7 +126,7 @@ def same_static(a: Any, b: Any) -> bool:
 
 
 def exit_flag(emitter: Emitter, scope: Scope) -> bool | int:
-    """Whether this path has left its block: known, or the handle of an i1."""
+    """Whether this path has left its block: a bool if known, or the handle of an i1."""
     flag = scope[LEFT]
     return bool(flag.value) if isinstance(flag, values.constexpr) else flag.handle
 
@@ -149,7 +149,7 @@ def join(
 ) -> Scope:  # fmt: skip
     """Merges two branches into the op (`scf.if`) that holds them; the scope after it.
 
-    `needed(returned)` says which names still matter when every path has left, None for all.
+    `needed(returned)` gives the names that still matter when every path has left; None for all.
     """
     a, b = first.scope, second.scope
     names = list(a) + [name for name in b if name not in a]
@@ -213,9 +213,10 @@ def _irrelevant(name: str, scope: Scope) -> bool:
 def unify(
     emitter: Emitter, x: Any, y: Any, x_free: bool = False, y_free: bool = False
 ) -> tuple[Any, Callable[[], list[int]] | None, Callable[[], list[int]] | None]:
-    """What two paths' values of one name become: a value like the result and, for each path, how to make its part.
+    """Merges two paths' values of one name: a value of the result's form and, for each path, a function that makes its
+    part.
 
-    No makers if both paths have the same value. A free side may be anything.
+    There are no such functions if both paths have the same value. A free side may have any value.
     """
     if x is y or (x is not MISSING and y is not MISSING and same_static(x, y)):
         return x, None, None
@@ -255,7 +256,7 @@ def _unify(x: Any, y: Any) -> tuple[Any, Callable[[], list[int]], Callable[[], l
     if is_static(x) or is_static(y):
         raise _Conflict
     if values.type_of(x) != values.type_of(y):
-        # What may be a const pointer is one.
+        # If either pointer is const, so is the result.
         x, y = as_const(x), as_const(y)
         if values.type_of(x) != values.type_of(y):
             raise _Conflict
@@ -263,13 +264,14 @@ def _unify(x: Any, y: Any) -> tuple[Any, Callable[[], list[int]], Callable[[], l
 
 
 def number_type(x: Any, y: Any) -> Any:
-    """The type of a variable that is one Python number or another."""
+    """The type of a variable that is one of two Python numbers."""
     tx, ty = semantic.number_type(x), semantic.number_type(y)
     return tx if tx == ty else semantic.common_type(tx, False, ty, False)
 
 
 def fits(number: values.constexpr, ty: Any) -> bool:
-    """Whether a number known now can stand for a scalar of the type without changing what it is."""
+    """Whether a known number can become a scalar of the type: a bool as bool, an integer within its range, or any
+    number but a bool as a float."""
     value = number.value
     if ty.is_block() or ty.is_ptr():
         return False
@@ -294,7 +296,7 @@ def poison(emitter: Emitter, like: Any) -> list[int]:
 
 
 def describe(value: Any) -> str:
-    """A value's type, as messages name it."""
+    """A value's type, for messages."""
     value = values.unwrap(value)
     if isinstance(value, types.type_):
         return f"the type {value}"

@@ -1,6 +1,6 @@
-"""What a kernel is compiled for: one `Parameter` for each parameter of the Python function, in order.
+"""A kernel's specialisation: one `Parameter` for each parameter of the Python function, in order.
 
-The launcher (and ahead-of-time compilation) makes this list; `kiln.frontend.emit` reads it. It is plain data.
+The launcher and ahead-of-time compilation make this list; `kiln.frontend.emit` reads it. It is plain data.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from typing import Any, NamedTuple
 from kiln.language import types
 
 DIVISIBILITY = 16
-"""What `Parameter.divisible` promises, and bytes that a copy engine reads at once."""
+"""The divisor that `Parameter.divisible` promises; also the bytes that a copy engine reads at once."""
 
 
 class Parameter(NamedTuple):
     """One parameter of a kernel, specialised.
 
-    kind       "constexpr": known while compiling, `value` holds it (None, bool, int, float, str, a dtype, a jit
-               function or a tuple of these). "runtime": passed at launch, `type` names it. "tuple": a tuple of further
-               parameters, in `items`, with the names of its fields in `fields` if it is a named one, and its class in
-               `cls` if it is a struct.
+    kind       "constexpr": known at compile time, in `value` (None, bool, int, float, str, a dtype, a jit function or
+               a tuple of these). "runtime": passed at launch, with the type `type`. "tuple": a tuple of further
+               parameters, in `items`, with its field names in `fields` if it is a named one, and its class in `cls` if
+               it is a struct.
     type       "*fp32", "i32", "u8", "fp32", "i1", "tensordesc<fp32[64,64]>"; read by kiln.language.types.parse.
-    divisible  the pointer or integer is a multiple of 16; of a descriptor: its base pointer.
-    divisor    of an integer that is not, where it is a stride of descriptors: 8 or 4 if that divides it.
-    padding    of a descriptor: what is read outside it, "zero" or "nan".
-    whole_rows of a descriptor: its rows are a multiple of 16 bytes. So are its strides, always.
+    divisible  the pointer or integer is a multiple of 16; for a descriptor, its base pointer is.
+    divisor    for an integer that is no multiple of 16 but a stride of descriptors: 8 or 4 if that divides it.
+    padding    for a descriptor: what is read outside it, "zero" or "nan".
+    whole_rows for a descriptor: its rows are a multiple of 16 bytes. (Its strides always are.)
 
     In the IR, a tuple becomes its items in order and a descriptor becomes base pointer, shape (i64 each) and strides
     (i64 each), see `flat_parameters`.
@@ -44,13 +44,13 @@ class Parameter(NamedTuple):
 
     @property
     def spelled_type(self) -> str:
-        """The type and what is known, as signatures are read: `*fp32:16`."""
+        """The type and its known divisor, in the syntax of signatures: `*fp32:16`."""
         divisor = DIVISIBILITY if self.divisible else self.divisor
         return f"{self.type}{f':{divisor}' if divisor > 1 else ''}{':rows' if self.whole_rows else ''}"
 
 
 class FlatParameter(NamedTuple):
-    """One argument of the compiled function: what the packed argument block holds, in order."""
+    """One argument of the compiled function, in the order of the packed argument block."""
 
     name: str
     type: str
@@ -78,7 +78,7 @@ def flat_parameters(parameters: list[Parameter] | tuple[Parameter, ...]) -> list
             continue
         element, shape = descriptor_block(parameter.type)
         flat.append(FlatParameter(parameter.name, "*" + element, DIVISIBILITY if parameter.divisible else 1))
-        # In elements, what 16 bytes are: a launch refuses other strides. The last one is 1.
+        # The number of elements in 16 bytes: a launch refuses other strides. The last stride is 1.
         kind = types.parse(element)
         assert isinstance(kind, types.dtype), element
         row = DIVISIBILITY // max(kind.itemsize, 1)

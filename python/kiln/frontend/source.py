@@ -1,9 +1,9 @@
 """Finding the source text of a function, wherever it was defined.
 
-A file is kept as it stands when the decorator runs, for it may be edited before the text is needed; a notebook cell and
-anything else `linecache` knows is read then. Code given to `exec`, `python -c` or typed into a plain REPL is known to
-nobody afterwards, so it is looked for while the decorator runs; a candidate counts only if compiling it gives the same
-code.
+A file is kept as it is when the decorator runs, since it may be edited before the text is needed; notebook cells and
+anything else in `linecache` are read on demand. The text of code passed to `exec` or `python -c`, or typed into a plain
+REPL, is lost afterwards, so it is searched for while the decorator runs; a candidate counts only if it compiles to the
+same code.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Source(NamedTuple):
-    """The text of one function definition as it stands in its file, decorators included."""
+    """The text of one function definition as it is in its file, including decorators."""
 
     file: str
     first_line: int
@@ -50,7 +50,7 @@ class Source(NamedTuple):
 
 
 def is_volatile(fn: FunctionType) -> bool:
-    """Whether the text must be looked for now, because nothing will know it later."""
+    """Whether the text must be searched for now, because it will be lost later."""
     name = fn.__code__.co_filename
     if not name.startswith("<"):
         return False
@@ -60,10 +60,10 @@ def is_volatile(fn: FunctionType) -> bool:
 
 
 class Snapshot(NamedTuple):
-    """A file as it stood at one time."""
+    """A file's contents at one time."""
 
     stamp: tuple[int, int]
-    """When it was written, and its size."""
+    """Its modification time and size."""
     content: bytes
 
     def lines(self) -> list[str]:
@@ -76,7 +76,7 @@ _snapshots: dict[str, Snapshot] = {}
 
 
 def remember(fn: FunctionType) -> Snapshot | None:
-    """The file of `fn` as it stands now; one copy for all functions of it. None for what is in no file."""
+    """The file of `fn` as it is now; all functions in the file share one copy. None if there is no file."""
     name = fn.__code__.co_filename
     try:
         status = os.stat(name)
@@ -91,9 +91,9 @@ def remember(fn: FunctionType) -> Snapshot | None:
 
 
 def find(fn: FunctionType, snapshot: Snapshot | None) -> Source | None:
-    """The source of `fn`, in its file as it stood when it was decorated, else through `linecache`; None if nobody
-    knows it. The text is believed: tools that rewrite what they import (pytest does so to `assert`) run code that
-    differs from it."""
+    """The source of `fn`, from its file as it was when `fn` was decorated, else from `linecache`; None if unknown. It
+    is not compared with the running code, which differs where tools rewrite modules at import (as pytest does with
+    `assert`)."""
     code = fn.__code__
     if snapshot is None:
         import linecache
@@ -110,9 +110,9 @@ def find(fn: FunctionType, snapshot: Snapshot | None) -> Source | None:
 
 
 def reach(fn: FunctionType, snapshot: Snapshot | None) -> str | None:
-    """Text of the file that the definition of `fn` lies in, from its first line on: found without reading it as Python,
-    so it may go on behind the definition. None where only `find` can say: code of no file, files of an encoding or with
-    line ends of their own, and files that were edited since (which `find` warns of)."""
+    """The text of the file of `fn`, from the first line of its definition; as it is found without parsing, it may
+    continue after the definition. None where `find` is needed: code without a file, files with another encoding or
+    other line endings, and files edited since (`find` warns of those)."""
     code = fn.__code__
     if snapshot is None or sys.flags.optimize:
         return None
@@ -133,7 +133,7 @@ def reach(fn: FunctionType, snapshot: Snapshot | None) -> str | None:
         if not line or line.startswith(b"#"):
             continue
         if len(lines[number]) - len(line) > indent:
-            end = len(lines)  # of what makes no code, where it ends is not known
+            end = len(lines)  # lines without instructions follow, of unknown length
         break
     try:
         return b"\n".join(lines[first - 1 : end]).decode()
@@ -155,7 +155,7 @@ def _lines_of(name: str, snapshot: Snapshot) -> list[bytes] | None:
 
 
 def _last_line(code: CodeType) -> int:
-    """The last line of the file that some instruction of the code stands on."""
+    """The last source line of any instruction of the code."""
     last = code.co_firstlineno
     if hasattr(code, "co_positions"):
         ends = [position[1] for position in code.co_positions()]
@@ -186,7 +186,7 @@ def _warn_if_edited(source: Source, name: str, snapshot: Snapshot) -> None:
 
 
 def find_volatile(fn: FunctionType, frame: FrameType | None) -> Source | None:
-    """The source of `fn` while its decorator runs in `frame`: from whoever gave the text to `exec`, or the REPL."""
+    """The source of `fn` while its decorator runs in `frame`: from the caller of `exec`, or from the REPL."""
     for text in _candidates(fn, frame):
         if f"def {fn.__name__}" not in text:
             continue
@@ -197,7 +197,8 @@ def find_volatile(fn: FunctionType, frame: FrameType | None) -> Source | None:
 
 
 def holds(lines: list[str], code: CodeType) -> bool:
-    """Whether compiling the whole text gives `code` at its place. The whole: bytecode depends on what is around."""
+    """Whether compiling the whole text gives `code` in its position. It must be the whole text, as bytecode depends on
+    the surrounding code."""
     try:
         outer = [compile("".join(lines), code.co_filename, "exec", dont_inherit=True)]
     except (SyntaxError, ValueError):
@@ -211,7 +212,7 @@ def holds(lines: list[str], code: CodeType) -> bool:
 
 
 def fingerprint(code: CodeType) -> tuple:
-    """What code does, without where it stands."""
+    """The contents of code, without positions."""
 
     def spelled(constant: object) -> object:
         if isinstance(constant, CodeType):
@@ -260,8 +261,8 @@ def _candidates(fn: FunctionType, frame: FrameType | None) -> Iterator[str]:
     arguments = list(getattr(sys, "orig_argv", []))
     if "-c" in arguments[:-1]:
         yield arguments[arguments.index("-c") + 1]
-    # Whoever called `exec` holds its argument: a constant, a variable or a name. The frames of the text itself (there
-    # may be callers of `exec` among them: `python -c` has the same file name) are free, and then four callers.
+    # The caller of `exec` holds its argument: a constant, a variable or a name. Frames of the text itself do not count
+    # (some of them may call `exec`: `python -c` has the same file name); beyond them, four callers are searched.
     callers = 0
     while frame is not None and callers < 4:
         callers += frame.f_code.co_filename != filename
@@ -277,14 +278,14 @@ def _named(frame: FrameType) -> Iterator[object]:
     owners = [frame.f_globals[name] for name in names if name in frame.f_globals]
     yield from owners
     for owner in (*owners, *frame.f_locals.values()):
-        # The dictionary, not getattr: looking for a text must run no property.
+        # The dictionary, not getattr: the search must not run properties.
         held = getattr(owner, "__dict__", None)
         if held:
             yield from (held[name] for name in names if name in held)
 
 
 def _standard_input() -> Iterator[str]:
-    """What was redirected into the interpreter, if it can be read again."""
+    """The text redirected into the interpreter, if it can be read again."""
     import stat
 
     try:

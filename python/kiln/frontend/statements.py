@@ -1,4 +1,4 @@
-"""Statements without loops: assignment, if, return, break, continue, assert; and blocks, where paths part and meet."""
+"""Statements without loops: assignment, if, return, break, continue, assert; and blocks, where paths fork and join."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Statements(Walker):
         self.guard(node.flag, lambda: self.visit_block(node.rest), (node, node.rest[0]))
 
     def guard(self, left: int, rest: Callable[[], None], nodes: tuple[ast.AST, ast.AST]) -> None:
-        """The rest of a block, emitted by a function, behind the question whether an earlier statement left it."""
+        """Emits the rest of a block, by a function, under the condition that no earlier statement left the block."""
         pending = [f for f in scopes.FLAGS if not isinstance(self.scope[f], values.constexpr)]
 
         def has_left() -> None:
@@ -65,7 +65,7 @@ class Statements(Walker):
         nodes: tuple[ast.AST, ast.AST],
         labels: tuple[str, str] = ("when the condition is true", "when the condition is false"),
     ) -> None:
-        """Emits an scf.if whose branches are emitted by two functions, and merges what they did to names."""
+        """Emits an scf.if whose branches are emitted by two functions, and merges their scopes."""
         before = self.scope
         branches = []
         for emit, node, label in zip((then, orelse), nodes, labels, strict=False):
@@ -147,7 +147,7 @@ class Statements(Walker):
             self.check_constant(node.target, True)
             if isinstance(value, types.type_):
                 value = values.constexpr(value)
-            # What is known only at run time stays what it is, as Triton has it: what needs a constant says so.
+            # A run-time value is kept, as in Triton: an operation that needs a constant raises the error.
             if scopes.is_static(value):
                 self.constants[node.target.id] = (node.target, value)
             else:
@@ -155,7 +155,7 @@ class Statements(Walker):
         self.bind(node.target, value)
 
     def assign(self, target: ast.expr, value: Any) -> None:
-        """Assignment by `=`: a plain number becomes a scalar of the kernel, to be changed in loops and branches."""
+        """Assignment by `=`: a plain number becomes a scalar of the kernel, which loops and branches may change."""
         if isinstance(target, ast.Name):
             self.check_constant(target, False)
             if scopes.is_static_number(value):
@@ -163,7 +163,7 @@ class Statements(Walker):
         self.bind(target, self.settle(value))
 
     def check_constant(self, target: ast.AST, annotated: bool) -> None:
-        """A constexpr is assigned by one statement; in an unrolled loop that makes a new constant each time."""
+        """Checks that a constexpr is assigned by one statement; in an unrolled loop, each time is a new constant."""
         name = getattr(target, "id", "")
         place, value = self.constants.get(name, (None, None))
         if place is target:
@@ -204,7 +204,7 @@ class Statements(Walker):
         return value
 
     def bind(self, target: ast.expr, value: Any) -> None:
-        """Gives a target (a name or a tuple of targets) its value as it is."""
+        """Binds a target (a name or a tuple of targets) to an unchanged value."""
         if isinstance(target, ast.Name):
             self.scope[target.id] = value
         elif isinstance(target, (ast.Tuple, ast.List)):
@@ -290,7 +290,7 @@ class Statements(Walker):
 
 
 class _Guarded(ast.stmt):
-    """The rest of a block, to be run where `flag` (the handle of an i1) does not hold."""
+    """The rest of a block, to be executed if `flag` (the handle of an i1) is false."""
 
     _fields = ()
     _attributes = ("lineno", "col_offset", "end_lineno", "end_col_offset")

@@ -1,8 +1,8 @@
-"""Which arguments of a kernel become strides of tensor descriptors, as far as the source says.
+"""Finds the arguments of a kernel that become strides of tensor descriptors, as far as the source shows it.
 
-A launch looks at the divisors of those more closely: copy engines read rows that start at multiples of 16 bytes. Found
-by name, through assignments and through the jit functions that are called. What is missed is known by 16 only, what is
-found in vain costs a specialisation: neither makes code wrong.
+A launch examines more divisors of those: copy engines read rows that start at multiples of 16 bytes. They are found by
+name, through assignments and through called jit functions. For a stride that is missed, only divisibility by 16 is
+known; a false positive costs a specialisation. Neither makes code wrong.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Strides(NamedTuple):
 
 
 def descriptor_strides(function: KernelFunction) -> Strides:
-    """What strides of the descriptors that `function` and what it calls make are computed from."""
+    """The parameters and fields from which `function`, or a function it calls, computes strides of descriptors."""
     try:
         functions = {id(function): function}
         functions.update((id(c.value), c.value) for c in function.captures if hasattr(c.value, "captures"))
@@ -38,7 +38,7 @@ def descriptor_strides(function: KernelFunction) -> Strides:
             return Strides()
         return _strides_of(function, {})
     except KilnError:
-        return Strides()  # what is wrong with the source is said when it is compiled
+        return Strides()  # compiling reports what is wrong with the source
 
 
 def _strides_of(function: KernelFunction, known: dict[int, Strides]) -> Strides:
@@ -46,7 +46,7 @@ def _strides_of(function: KernelFunction, known: dict[int, Strides]) -> Strides:
 
     if id(function) in known:
         return known[id(function)]
-    known[id(function)] = Strides()  # of a function that calls itself: what is found besides
+    known[id(function)] = Strides()  # ends the recursion for a function that calls itself
     names: set[str] = set()
     fields: set[str] = set()
     made_of: list[tuple[set[str], Strides]] = []
@@ -100,7 +100,7 @@ def _read_by(node: ast.AST) -> Strides:
 
 
 def _called(function: KernelFunction, node: ast.AST) -> KernelFunction | None:
-    """The jit function that `node`, what is called, names: `f`, or `module.f`."""
+    """The jit function named by the callee expression `node`: `f` or `module.f`."""
     import ast
 
     path: list[str] = []
@@ -117,7 +117,7 @@ def _called(function: KernelFunction, node: ast.AST) -> KernelFunction | None:
 
 
 def _bound(callee: KernelFunction, call: ast.Call) -> Iterator[tuple[str, ast.AST]]:
-    """Parameters of `callee` and what the call gives for them."""
+    """The parameters of `callee` with the expressions passed for them."""
     yield from zip(callee.arg_names, call.args, strict=False)
     for keyword in call.keywords:
         if keyword.arg is not None:

@@ -1,4 +1,4 @@
-"""Structs: arrays and numbers that belong together, as one argument of a kernel, with functions of their own.
+"""Structs: arrays and numbers that belong together, passed as one argument of a kernel, with their own methods.
 
     @kiln.struct
     class Rows:
@@ -19,8 +19,8 @@
 
     copy[grid](Rows(x, 128, 100), Rows(y, 128, 100))
 
-A struct is a named tuple: its fields never change, it is compared and pickled by them, and a launch flattens it without
-running any Python. In a kernel `Rows(pointer, 128, n)` makes one and `rows._replace(columns=n)` another. A
+A struct is a named tuple: its fields are immutable, it is compared and pickled by its fields, and a launch flattens it
+without running any Python. In a kernel, `Rows(pointer, 128, n)` makes one and `rows._replace(columns=n)` another. A
 `typing.NamedTuple` that has jit methods or constexpr fields is a struct too.
 """
 
@@ -46,12 +46,12 @@ else:
 
 
 MARK = "__kiln_struct__"
-"""In the classes that `struct` made: for each field, whether it is a constexpr."""
+"""Attribute of the classes that `struct` makes: for each field, whether it is a constexpr."""
 
 PLAIN = "__kiln_plain_struct__"
-"""In those classes whose fields are all that makes them: once launched, they are made without running Python."""
+"""Attribute of those whose instances are determined by their fields: after a launch, they are made without Python."""
 
-# What makes a named tuple of its fields, and would be made by someone else.
+# Methods that construct a named tuple from its fields and must not be overridden.
 _RESERVED = ("__init__", "__new__", "__post_init__", "__slots__", "__getattr__", "__getattribute__", "__setattr__")
 _IGNORED = ("__dict__", "__weakref__", "__annotations__", "__annotate_func__", "__annotate__", "__module__",
             "__qualname__", "__firstlineno__", "__static_attributes__", "__annotations_cache__",
@@ -62,9 +62,9 @@ _IGNORED = ("__dict__", "__weakref__", "__annotations__", "__annotate_func__", "
 def struct(cls: Any) -> Any:
     """Makes a class a struct: a named tuple of its annotated fields that kernels take as one argument.
 
-    Fields are written `name: Any`, or `name: Any = default`; a field annotated `kl.constexpr` is known while compiling.
-    Methods under `@kiln.jit` are called in kernels, `@property` over `@kiln.jit` is read there too; other methods are
-    the host's alone.
+    Fields are written `name: Any`, or `name: Any = default`; a field annotated `kl.constexpr` is known at compile time.
+    Kernels can call methods decorated with `@kiln.jit`, and read properties with `@property` above `@kiln.jit`; other
+    methods are for the host only.
 
     >>> @kiln.struct
     ... class Interval:
@@ -118,21 +118,21 @@ def _named_tuple(cls: Any) -> Any:
 
 
 class JitProperty(property):
-    """A property whose function is a jit function: kernels compile it, the host runs it as Python."""
+    """A property whose function is a jit function: kernels compile it; the host runs it as Python."""
 
     def __init__(self, function: KernelFunction):
         super().__init__(function.fn, doc=function.__doc__)
         self.function = function
 
 
-# ---- what there is in a class ----------------------------------------------------------------------------------------
+# ---- the contents of a class -----------------------------------------------------------------------------------------
 def is_struct(cls: Any) -> bool:
-    """Whether it is a class of structs."""
+    """Whether `cls` is a struct."""
     return is_named_tuple(cls) and (MARK in vars(cls) or _has_parts_of_one(cls))
 
 
 def is_named_tuple(cls: Any) -> bool:
-    """Whether it is a class that kernels may call to make a tuple with names: of structs, or any named tuple."""
+    """Whether kernels may call `cls` to make a named tuple: a struct, or any named tuple class."""
     return isinstance(cls, type) and issubclass(cls, tuple) and hasattr(cls, "_fields") and cls is not BoundFunction
 
 
@@ -142,7 +142,7 @@ def _has_parts_of_one(cls: Any) -> bool:
 
 
 def class_of(value: Any) -> Any:
-    """The class of a struct of the host; None for any other value."""
+    """The class of a struct on the host; None for any other value."""
     return type(value) if is_struct(type(value)) else None
 
 
@@ -160,7 +160,7 @@ def annotation_of(cls: Any, field: str) -> Any:
 
 
 def constexpr_fields(cls: Any) -> tuple[bool, ...]:
-    """For each field, whether it is known while compiling."""
+    """For each field, whether it is known at compile time."""
     return vars(cls).get(MARK) or _constexpr_of(cls)
 
 
@@ -189,8 +189,8 @@ def _jit_function(value: Any) -> KernelFunction | None:
 
 
 def launch_flags(cls: Any) -> tuple[tuple[bool, ...], tuple[bool, ...]] | None:
-    """For the launcher, by field: whether it is a constexpr, and whether methods make strides of descriptors of it.
-    None for a named tuple that is no struct."""
+    """For the launcher, by field: whether it is a constexpr, and whether methods compute strides of descriptors from
+    it. None for a named tuple that is not a struct."""
     if not is_struct(cls):
         return None
     from kiln.frontend.strides import descriptor_strides
@@ -200,7 +200,7 @@ def launch_flags(cls: Any) -> tuple[tuple[bool, ...], tuple[bool, ...]] | None:
 
 
 def describe_class(cls: Any) -> str:
-    """Text that is the same in every process for the same fields; its functions have digests of their own."""
+    """A text that is the same in every process for the same fields; the functions have their own digests."""
     fields = zip(cls._fields, constexpr_fields(cls), strict=True)
     written = ",".join(f"{field}{':constexpr' * known}" for field, known in fields)
     return f"{cls.__module__}.{cls.__qualname__}({written})"
@@ -208,7 +208,7 @@ def describe_class(cls: Any) -> str:
 
 # ---- in kernels ------------------------------------------------------------------------------------------------------
 def of_host(value: Any, items: Sequence[Any]) -> values.tuple:
-    """A tuple of the host as one of a kernel, with these values of its items."""
+    """A tuple of the host as a kernel's tuple, with these values as its items."""
     from kiln.language import values
 
     return values.tuple(items, getattr(value, "_fields", None), class_of(value))

@@ -1,4 +1,4 @@
-"""What people who come from other libraries write in a kernel, and what kernels write instead: hints of errors."""
+"""Error hints for what users of other libraries write in a kernel: the equivalent in Kiln."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from kiln.errors import near_match
 from kiln.language import values
 
-# A name of `kl`, or a method of a tile (`x`); where a method takes what the function does, one entry serves both.
+# Names of `kl`, or methods of a tile (`x`); if a method takes the function's arguments, one entry serves both.
 _INSTEAD = {
     "ones": "use kl.full(shape, 1, dtype)",
     "ones_like": "use kl.full(x.shape, 1, x.dtype)",
@@ -97,13 +97,13 @@ def is_pointer(value: Any) -> bool:
 
 
 def of_array(name: str) -> str:
-    """What to do about a property of an array that a kernel sees only the address of."""
+    """A hint for a property of an array, of which a kernel sees only the address."""
     asked = "x.stride(0)" if name.startswith("stride") else "x.shape[0]"
     return f"a kernel gets the address of an array alone: pass {asked} as an argument of its own"
 
 
 def attribute(base: Any, name: str) -> str | None:
-    """A hint for an attribute that there is not; None without an idea."""
+    """A hint for an attribute that does not exist; None if there is none."""
     import kiln.language
     from kiln.language.extra import libdevice
 
@@ -125,11 +125,11 @@ def attribute(base: Any, name: str) -> str | None:
 
 
 def of_builtin(name: str) -> str | None:
-    """A hint for a builtin of Python that kernels do not have."""
+    """A hint for a Python builtin that kernels do not have."""
     same = {"round": "use kl.extra.libdevice.rint(x)", "pow": _INSTEAD["pow"], "divmod": "use x // y and x % y"}
     return same.get(name)
 
 
 def of_reduction(name: str) -> str:
-    """What to write for Python's sum, min, max, any or all of one tile."""
+    """What to write instead of Python's sum, min, max, any or all of one tile."""
     return _INSTEAD[name] if name in _INSTEAD else f"use kl.{name}(x, axis=0)"

@@ -1,4 +1,4 @@
-"""How the syntax kernels lack is called in messages, and what to write instead."""
+"""The names that messages use for syntax that kernels lack, and what to write instead."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class Visitor(Expressions, Statements, Loops, Calls):
     """Emits the body of a function."""
 
     def run(self) -> Any:
-        """Emits the whole body; the value it returns."""
+        """Emits the whole body; returns the function's return value."""
         definition = self.function.tree
         self.node = definition
         end = ast.Return(value=None, lineno=definition.lineno, col_offset=definition.col_offset)
@@ -30,7 +30,7 @@ class Visitor(Expressions, Statements, Loops, Calls):
         return result
 
     def _returns_differ(self, definition: ast.FunctionDef) -> CompilationError | None:
-        """The first two returns that give different types."""
+        """The error about the first two returns with different types."""
         first, gave = self.returns[0]
         node, gives = next(((node, text) for node, text in self.returns if text != gave), (first, gave))
         if node is first:

@@ -1,4 +1,4 @@
-"""What the parts of a walk over one function share: where it is, what names mean there, errors that carry the place."""
+"""The shared base of the walk over one function: the current position, the meaning of names, errors with a position."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 class Walker:
-    """State of the walk over `function`, emitted where the builder stands.
+    """State of the walk over `function`, which is emitted at the builder's insertion point.
 
-    caller  location of the call this body is emitted in place of; None for a function of its own
+    caller  location of the call that this body replaces; None for a separate function
     """
 
     def __init__(
@@ -38,21 +38,21 @@ class Walker:
         self.node: ast.AST | None = None
         self.scope: scopes.Scope = {**arguments, **dict.fromkeys(scopes.FLAGS, scopes.FALSE)}
         self.carried: list[set[str] | None] = []
-        """Of each enclosing loop, the names its next iteration reads; None for all."""
+        """For each enclosing loop, the names its next iteration reads; None for all."""
         code = function.fn.__code__
         self.locals = set(code.co_varnames) | set(code.co_cellvars)
         self.is_library = (function.__module__ or "").startswith("kiln.language")
         self.is_kernel = False
         self.test_hints: dict[str, str] = {}
-        """What the condition tested last asks of its loop."""
+        """The loop hints of the condition tested last."""
         self.settled: dict[str, ast.AST] = {}
-        """Names whose plain number was made a scalar by assignment, and where."""
+        """Names whose plain number became a scalar by assignment, with the position."""
         self.constants: dict[str, tuple[ast.AST, Any]] = {}
-        """Names annotated `kl.constexpr`, where, and the value they got there."""
+        """Names annotated `kl.constexpr`, with the position and the value assigned there."""
         self.annotated: dict[str, ast.AST] = {}
-        """Names annotated `kl.constexpr` that got a value known only at run time, and where."""
+        """Names annotated `kl.constexpr` that were assigned a run-time value, with the position."""
         self.returns: list[tuple[ast.Return, str]] = []
-        """Each `return` met, and what it gives: for the error if they differ."""
+        """Each `return` met, with the type of its value, for the error if types differ."""
         self._locations: dict[ast.AST, int] = {}
 
     # -- walking -----------------------------------------------------------------------------
@@ -76,7 +76,7 @@ class Walker:
 
     @contextmanager
     def at(self, node: ast.AST) -> Iterator[None]:
-        """Work on behalf of a node that is not visited itself: its place, its errors."""
+        """Work on behalf of a node that is not itself visited: sets the position and locates errors."""
         outer, self.node = self.node, node
         try:
             yield
@@ -115,7 +115,7 @@ class Walker:
         return handle
 
     def range(self, node: ast.AST) -> SourceRange:
-        """The source text of a node, as errors show it."""
+        """The source range of a node, for errors."""
         source = self.function.source
         line = getattr(node, "lineno", source.first_line)
         end_line = getattr(node, "end_lineno", None) or line
@@ -124,18 +124,18 @@ class Walker:
             # The `def` line, not the whole body.
             end_line, end_column = line, column + len("def ") + len(node.name)
         text = source.line(line)
-        # The parser counts bytes of UTF-8, people count characters.
+        # The parser's columns count UTF-8 bytes; errors show characters.
         if not text.isascii():
             column = len(text.encode()[:column].decode(errors="ignore"))
             end_column = len(source.line(end_line).encode()[:end_column].decode(errors="ignore"))
         return SourceRange(source.file, line, column + 1, end_line, end_column + 1, self.function.__name__, text)
 
     def locate(self, error: CompilationError, node: ast.AST) -> CompilationError:
-        """Adds the position to an error, unless this function is the language's own: its callers are what counts."""
+        """Adds the position to an error, unless this function belongs to the language: then the caller's counts."""
         return error if self.is_library else error.at(self.range(node))
 
     def refuse_slip(self, error: CompilationError, meaning: str, node: ast.AST) -> None:
-        """Ends the compile at what is surely a slip; where that means something (Triton's), a warning tells what."""
+        """Fails the compile on an obvious slip; where it is valid (in Triton programs), warns with its meaning."""
         if self.function.strict:
             raise error
         text, code = f"{error.message}; {meaning}\nhint: {error.hint}", self.function.fn.__code__
@@ -144,7 +144,7 @@ class Walker:
     # -- names -------------------------------------------------------------------------------
 
     def value(self, obj: Any) -> Any:
-        """A Python object as a value of the language: data becomes constexpr, sequences become tuples."""
+        """Converts a Python object to a value of the language: data to constexpr, sequences to tuples."""
         if isinstance(obj, (bool, int, float, str, type(None))):
             return values.constexpr(obj)
         if isinstance(obj, BoundFunction):
