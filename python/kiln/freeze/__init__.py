@@ -6,9 +6,9 @@
     freeze([domain], "bundle", targets=["cpu"])
     freeze_calls([lambda: rms_norm(x, weight)], "bundle", targets=["cpu", "sm_90a"])     # functions of the library
 
-A bundle is a cache of artifacts that is only read (`runtime/cache` in C++). With ``KILN_FROZEN=bundle`` nothing else is
-looked into and nothing is compiled: a launch outside of the domains is a `FrozenError` that names the argument, its
-value and the variant that is missing. What a domain may say is in `kiln.freeze.domain`.
+A bundle is a read-only artifact cache (`runtime/cache` in C++). With ``KILN_FROZEN=bundle`` no other cache is searched
+and nothing is compiled: a launch outside the domains raises a `FrozenError` that names the argument, its value and the
+missing variant. `kiln.freeze.domain` describes the syntax of domains.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from kiln.freeze.domain import Asker, Domain
 
 __all__ = ["Domain", "Frozen", "freeze", "freeze_calls"]
 
-# More is a mistake in a domain rather than a wish.
+# More variants than this are surely a mistake in a domain.
 MOST_VARIANTS = 20_000
 
 
 @dataclass(frozen=True)
 class Frozen:
-    """What a bundle was made of: variants there are, and how many of them were compiled now."""
+    """The result of freezing: the number of variants, and how many of them were compiled now."""
 
     variants: int
     compiled: int
 
 
 def freeze(domains: Sequence[Domain], bundle: str | os.PathLike[str], targets: Sequence[str], jobs: int = 1) -> Frozen:
-    """Compiles all that launches inside `domains` ask for on `targets`, rows of the target table, into the folder
-    `bundle`. What is there already stays: a bundle grows by further calls."""
+    """Compiles everything that launches inside `domains` need on `targets`, rows of the target table, into the folder
+    `bundle`. Existing entries are kept: further calls extend a bundle."""
     _check(targets)
     work: list[tuple[Any, Any, str]] = []
     for domain in domains:
@@ -59,11 +59,11 @@ def freeze_calls(
 
     calls      functions of no arguments that call the library with host arrays, whose contents do not matter: their
                shapes, types, strides, alignment and overlap do, as do all other arguments
-    machine    what the launches are planned for (`kiln.kernels.machine.Machine`): the plan of a row asks for more than
-               the target row says, such as the number of multiprocessors. Default: an H100 or H200 for GPUs
+    machine    the machine the launches are planned for (`kiln.kernels.machine.Machine`): plans depend on more than the
+               target row, such as the number of multiprocessors. Default: an H100 or H200 for GPUs
 
-    What a library function launches follows from shapes through its plans, so that a domain is a list of calls: one for
-    each batch size, say, as for captured graphs.
+    A library function plans its launches from the shapes, so a domain is a list of calls: for example, one for each
+    batch size, as for captured graphs.
     """
     from kiln.kernels.machine import CPU, of_target, planning_for
     from kiln.runtime.jit import recording
@@ -122,7 +122,7 @@ def _freeze_all(work: Sequence[tuple[Any, Any, str]], bundle: str | os.PathLike[
             with knobs.enter_scope(scope):
                 return _freeze(*item)
 
-        # The first alone, so that a mistake in a kernel is told once.
+        # The first one alone, so that a mistake in a kernel is reported once.
         made = [one(item) for item in work[:1]]
         with ThreadPoolExecutor(max(jobs, 1)) as pool:
             made += pool.map(one, work[1:])
@@ -130,7 +130,7 @@ def _freeze_all(work: Sequence[tuple[Any, Any, str]], bundle: str | os.PathLike[
 
 
 def _freeze(kernel: Any, found: Any, target: str) -> bool:
-    """Whether it had to be compiled. `found`: what it is specialised for, with launch options."""
+    """Compiles one variant; returns whether that was needed. `found`: the specialisation, with launch options."""
     from kiln import compiler
     from kiln.runtime import cache, jit
 

@@ -1,4 +1,4 @@
-"""The domain of a kernel's arguments as text, and every specialisation that calls inside of it ask for.
+"""The domain of a kernel's arguments as text, and all specialisations that calls inside it need.
 
     NAME=*fp32         arrays of that element type, at any address; `*fp32:16` at multiples of 16 alone
     NAME=0..4096       integers of a range, both ends in it; `i32` and `u8` are all of a type, `i32:16` multiples of 16
@@ -10,8 +10,8 @@
     num_warps=4|8      launch options likewise; what is left out is the default
     T=fp16|bf16        a name that is no parameter: each of these in turn, wherever `*T` or `T` stands
 
-Nothing here knows how a launch specialises: representatives of each argument, which show every type, every residue of
-16 and 1, and grids, small and large, are bound by the launcher of every launch, which then says what it would compile.
+Nothing here knows how a launch specialises. It makes representatives of each argument, which cover every type, every
+residue modulo 16, and 1, and small and large grids. The ordinary launcher binds them and reports what it would compile.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _INTEGERS = {f"{sign}{bits}": (sign, bits) for sign in "iu" for bits in (8, 16, 
 _FLOATS = ("fp16", "bf16", "fp32", "fp64")
 _BYTES = {"i1": 1, "fp8e4b15": 1, "fp8e4nv": 1, "fp8e5": 1, "bf16": 2, "fp16": 2, "fp32": 4, "fp64": 8,
           **{name: bits // 8 for name, (_, bits) in _INTEGERS.items()}}  # fmt: skip
-# Where a launch takes another type or other code: below, in and above 32 bits with a sign, above 64; below 0 and above
-# 2^30 no pointers become descriptors.
+# Ranges of integers with different types or code: below, within and above signed 32 bits, and above signed 64 bits;
+# pointers become descriptors only for values from 0 to 2^30.
 _SORTS = ((-(2**63), -(2**31) - 1), (-(2**31), -1), (0, 2**30), (2**30 + 1, 2**31 - 1), (2**31, 2**63 - 1),
           (2**63, 2**64 - 1))  # fmt: skip
 _GRIDS = ((1,), (2**19 + 1,))
@@ -52,8 +52,8 @@ class Specialised:
 
 
 class Domain:
-    """A kernel and what it is launched with. `overlap`: groups of arrays that launches may pass overlapping, such as
-    ("x", "y") for a kernel that also runs in place; arrays of no group are apart from all others."""
+    """A kernel and the arguments it is launched with. `overlap`: groups of arrays that may overlap in a launch, such as
+    ("x", "y") for a kernel that also runs in place; arrays in no group overlap no others."""
 
     def __init__(self, kernel: KernelFunction, text: str, overlap: Sequence[Sequence[str]] = ()):
         from kiln.cli.signature import split, split_at
@@ -89,7 +89,7 @@ class Domain:
             raise errors.UserError(f"overlap: the kernel has no parameter {min(arrays)!r}")
 
     def enumerate(self, most: int = 1 << 30, gpu: bool = False) -> list[Specialised]:
-        """Every variant, each once, that launches on the CPU or on a GPU ask for. More than `most` are refused before
+        """Every variant that launches on the CPU or on a GPU need, each once. More than `most` are an error, before
         anything is compiled."""
         found: dict[str, Specialised] = {}
         for chosen in _assignments(self._variables):
@@ -117,7 +117,7 @@ class Domain:
                 value for text in texts for value in _values(_substitute(text, chosen), parameter, index, self.kernel)
             ]
             values.append(candidates)
-        # Of values that a launch finds to be the same, one.
+        # Keep one of the values that a launch does not distinguish.
         for index, candidates in enumerate(values):
             seen: dict[str, Any] = {}
             for value in candidates:
@@ -131,7 +131,7 @@ class Domain:
                     yield asker.ask([_overlapping(value, pattern) for value in several], grid)
 
     def _patterns(self) -> Iterator[frozenset[int]]:
-        """Which parameters' arrays overlap: any of the groups, and none."""
+        """The sets of parameters whose arrays overlap: each of the groups, and none."""
         index = {parameter.name: i for i, parameter in enumerate(self.kernel.params)}
         groups = [frozenset(index[name] for name in group) for group in self.overlap]
         for count in range(len(groups) + 1):
@@ -141,7 +141,7 @@ class Domain:
 
 # ---- representatives -------------------------------------------------------------------------------------------------
 class _Array:
-    """An array that nobody reads: an element type, an address, and storage that others overlap or not."""
+    """An array that is never read: an element type, an address, and a storage that may overlap others."""
 
     is_cpu = True
     shape = (64,)
@@ -169,7 +169,7 @@ class _Storage:
 
 
 def _overlapping(value: Any, pattern: frozenset[int]) -> Any:
-    """The value with the arrays of these parameters in one storage."""
+    """The value, with the arrays of these parameters placed in one storage."""
     if isinstance(value, _Array) and value.place // 64 in pattern:
         return _Array(value.dtype, value.place, value.aligned, storage=1 << 12)
     if isinstance(value, tuple):
@@ -189,7 +189,7 @@ def _values(text: str, parameter: Any, index: int, kernel: KernelFunction) -> li
 def _read(
     text: str, name: str, kernel: KernelFunction, places: Iterator[int], annotation: Any, constexpr: bool
 ) -> list[Any] | None:
-    """Values that show every specialisation of `text`; None for a constant."""
+    """Values that cover every specialisation of `text`; None for a constant."""
     element, colon, divisor = text.removeprefix("*").partition(":")
     if text.startswith("*"):
         if element not in _BYTES or divisor not in ("", "16") or constexpr:
@@ -225,7 +225,7 @@ def _read(
 
 
 def _integers(first: int, last: int, step: int) -> list[int]:
-    """Of the range, in each sort that a launch tells apart seventeen in a row (0, then 1 to 16), and 1."""
+    """Representatives of a range: seventeen in a row of each sort that a launch distinguishes (0, then 1 to 16), and 1."""
     numbers = [1] if first <= 1 <= last and step == 1 else []
     for low, high in _SORTS:
         start = max(first, low)
@@ -298,7 +298,7 @@ class _Answer(Exception):
 
 
 class Asker:
-    """What a `_kiln.Launcher` asks, for a kernel that it binds and never launches."""
+    """The owner that a `_kiln.Launcher` asks, for a kernel that it binds but never launches."""
 
     def __init__(self, kernel: Any, options: dict[str, Any], gpu: bool):
         from kiln import _kiln

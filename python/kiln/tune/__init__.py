@@ -1,4 +1,4 @@
-"""Tuning: which configuration of a kernel is fastest here, and how that is found out, kept and shipped.
+"""Tuning: finding the configuration of a kernel that is fastest on this machine; storing and shipping the result.
 
 arguments.py   arguments inside of tuples and structs
 configs.py     one configuration: meta-parameters and launch options

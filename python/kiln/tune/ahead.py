@@ -18,7 +18,7 @@ from kiln.tune.table import Choice, distance
 
 log = logging.getLogger("kiln.autotune")
 
-# Of the result, in norm, over that of the default plan: sums in another order differ by much less.
+# Allowed relative difference, in norm, from the default plan's result: reordered sums differ by much less.
 ALLOWED = 2e-2
 DTYPES = ("float16", "bfloat16", "float32", "float8_e4m3fn", "float8_e5m2")
 
@@ -31,8 +31,8 @@ def choice_of(kernel: str, device: Mapping[str, Any], code: str, of: Mapping[str
 
 def find(choices: Sequence[Choice], of: Mapping[str, Any], configs: Sequence[Config],
          expected: Callable[[Config], float] | None = None) -> Config | None:  # fmt: skip
-    """The configuration that a table has for a key: its own, or of those for keys that differ in numbers alone the one
-    that `expected`, the kernel's cost model, says takes least; without one that of the nearest key."""
+    """The configuration that a table has for a key: the key's own; else, among keys that differ only in numbers, the
+    fastest one by `expected`, the kernel's cost model, or that of the nearest key if there is no model."""
     here = json.loads(json.dumps(dict(of), default=str))
     known = {json.dumps(config.all_kwargs(), sort_keys=True, default=str): config for config in configs}
     there = []
@@ -66,7 +66,7 @@ class Gemm:
         self.on_gpu = False
 
     def tune(self, m: int, n: int, k: int) -> tuple[Choice, list[str]]:
-        """The fastest plan, and what became of the others."""
+        """The fastest plan, and the outcome of the others."""
         self.on_gpu = _has_gpu()
         from kiln.kernels.gemm import configs, matmul, tuned
         from kiln.kernels.machine import machine_of
@@ -84,7 +84,7 @@ class Gemm:
 
         name = f"gemm {m}×{n}×{k}"
         with Progress(name) as progress:
-            # A launch is what compiles: of plans that differ, all at once.
+            # Launches compile the plans: here all at once.
             codes, refused = compiling.compile_all(
                 plans, launch, lambda done: progress.compiling(done, len(plans)), None if self.on_gpu else 1
             )
@@ -194,7 +194,7 @@ def _has_gpu() -> bool:
 
 
 def _out_bytes(dtype: str) -> int:
-    """Of an element of the result: that of fp8 is bfloat16."""
+    """Bytes of an element of the result; for fp8 operands, the result is bfloat16."""
     return 4 if dtype == "float32" else 2
 
 
@@ -203,11 +203,11 @@ def _first_line(problem: BaseException) -> str:
 
 
 def _rounded(milliseconds: float) -> float:
-    """To four digits: more is noise, and changes in a file that is kept under version control."""
+    """Rounds to four digits: more would be noise, and needless changes in a file under version control."""
     return float(f"{milliseconds:.4g}")
 
 
-# ---- a kernel of the user's ------------------------------------------------------------------------------------------
+# ---- a user's kernel -------------------------------------------------------------------------------------------------
 def tune_kernel(tuner: Any, arguments: Mapping[str, Any], grid: Any) -> tuple[Choice, Any]:
     """The fastest configuration for one launch, and the tuning."""
     from kiln.tune.tuning import Tuning
@@ -248,7 +248,7 @@ def parse_arguments(signature: str, tuner: Any, values: Mapping[str, Any]) -> di
 
 
 def evaluate(text: str, values: Mapping[str, Any]) -> Any:
-    """An expression of what is known, as the command line writes it."""
+    """Evaluates an expression from the command line, with `values` as variables."""
     import kiln
 
     known = {"cdiv": kiln.cdiv, "next_power_of_2": kiln.next_power_of_2, "min": min, "max": max, **values}
@@ -260,7 +260,7 @@ def evaluate(text: str, values: Mapping[str, Any]) -> Any:
 
 
 def _array(kind: str, shape: tuple[int, ...]) -> Any:
-    """Random numbers of a type: on the GPU where there is one that kernels would run on."""
+    """An array of random numbers of a type, on the GPU if kernels would run on one."""
     if any(side < 0 for side in shape):
         raise errors.UserError(f"--signature: expected an array's sides to be 0 or more, got {shape}")
     from kiln.kernels.operator import Spec, empty

@@ -1,4 +1,4 @@
-"""Arguments of a launch, those inside of tuples and structs among them."""
+"""Arguments of a launch, including those inside tuples and structs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def leaves(given: Iterable[Any]) -> Iterator[Any]:
-    """Values, those in tuples and structs among them."""
+    """All values, including those inside tuples and structs."""
     for value in given:
         if isinstance(value, tuple):
             yield from leaves(value)

@@ -1,9 +1,9 @@
-"""One sample of one configuration: milliseconds of a launch. What the race asks for, in turn, of every contestant.
+"""One sample of one configuration: milliseconds of a launch. The race takes samples of its contestants in turn.
 
 WallClock    the CPU target: as many launches as the clock needs to resolve them
-EventClock   a GPU, between two marks in its stream: where something has to happen before each launch
-GraphClock   a GPU, by replays of a graph: no time of the host is in it, and launch i works on copy i of all arrays, so
-             that nothing is found in the L2 cache that a program's next launch would not find there
+EventClock   a GPU, between two events in its stream: used where something has to happen before each launch
+GraphClock   a GPU, by replaying a graph: excludes the host's time; launch i works on copy i of all arrays, so that the
+             L2 cache holds nothing that it would not hold in a real program's next launch
 """
 
 from __future__ import annotations
@@ -20,22 +20,21 @@ from kiln import knobs
 
 log = logging.getLogger("kiln.autotune")
 
-# A sample lasts so long where launches are shorter: 50 to 500 times what clocks and marks resolve.
+# Duration of a sample of shorter launches: 50 to 500 times the resolution of clocks and events.
 SAMPLE_MS = 0.25
 GRAPH_MS = 0.5
 MOST_LAUNCHES = 4096
-# A burst lasts so long: what a GPU may take in power decides in the long run how fast its clocks stay.
+# Duration of a burst: in the long run, a GPU's power limit determines its clocks.
 SUSTAINED_MS = 100.0
-# Of a burst, what comes before the clocks have settled: until then whoever ran before tells in them (on an H200 for
-# 75 ms).
+# The part of a burst before the clocks have settled; until then they depend on what ran before (for 75 ms on an H200).
 SETTLING = 2 / 3
-# Copies of the arrays together are so many times what the L2 holds.
+# Total size of the copies of the arrays, in multiples of the L2 cache.
 L2S = 3
 
 
 class WallClock:
-    """`launch()` runs and returns when it has; `before()` and `after()` are no part of its time, and where there are
-    any a sample is one launch. The first sample comes after `warmup` milliseconds of launches, at least two."""
+    """`launch()` returns when the kernel has run. `before()` and `after()` are not timed; if there are any, a sample is
+    one launch. The first sample comes after `warmup` milliseconds of launches, at least two."""
 
     def __init__(
         self,
@@ -76,7 +75,7 @@ class WallClock:
 
 
 class EventClock:
-    """As WallClock, by marks in the current stream of a GPU. `device`: makes marks (`kiln.cuda`)."""
+    """Like WallClock, but with events in the current stream of a GPU. `device`: makes the events (`kiln.cuda`)."""
 
     def __init__(
         self,
@@ -116,8 +115,8 @@ class EventClock:
 
 
 class GraphClock:
-    """Replays of a graph of launches, captured by torch when the first sample is asked for. `launches`: one for each
-    set of arrays; launch i of the graph is of set i modulo their number."""
+    """Replays a graph of launches, which torch captures at the first sample. `launches`: one for each set of arrays;
+    launch i of the graph uses set i modulo their number."""
 
     def __init__(self, launches: Sequence[Callable[[], Any]], torch: Any = None, warmup: float = 0.0):
         self.sets, self.torch, self.warmup = list(launches), torch or sys.modules["torch"], warmup
@@ -133,11 +132,11 @@ class GraphClock:
 
     @property
     def sustained(self) -> Callable[[], float] | None:
-        """Takes a sample of a burst; None where each replay lasts as long as one. Known from the first sample on."""
+        """A function that samples a burst; None if each replay lasts that long. Known from the first sample on."""
         return self._burst if self._last < SUSTAINED_MS else None
 
     def _burst(self) -> float:
-        """As a sample, in replays without a pause, when the GPU's clocks have settled under the load."""
+        """A sample taken in back-to-back replays, after the GPU's clocks have settled under the load."""
         replays = max(2, math.ceil(SUSTAINED_MS / self._last))
         before = max(1, int(replays * SETTLING))
         with self.torch.cuda.stream(self._stream):
@@ -156,7 +155,7 @@ class GraphClock:
             rounds = math.ceil(min(MOST_LAUNCHES, GRAPH_MS / each) / len(self.sets))
             self.count = max(1, rounds) * len(self.sets)
             graph = cuda.CUDAGraph()
-            # Not `cuda.graph`, which gives back all memory that torch keeps before it begins. Other threads load code.
+            # Not `cuda.graph`, which first frees all of torch's cached memory. "thread_local": other threads load code.
             graph.capture_begin(capture_error_mode="thread_local")
             try:
                 for i in range(self.count):
@@ -186,9 +185,9 @@ class GraphClock:
 
 
 class Rotation:
-    """Copies of the memory behind a launch's arguments: together with the memory itself L2S times the L2 cache at
-    least, as few as possible. Tensors that share storage share it in each copy. What is no tensor of torch on a GPU has
-    no copies."""
+    """Copies of the memory of a launch's arguments: as few as possible so that they and the original are at least L2S
+    times the L2 cache. Tensors that share storage also share it in each copy. Only torch tensors on a GPU are copied.
+    """
 
     def __init__(self, values: Sequence[Any], l2_bytes: int, torch: Any):
         self.torch = torch
@@ -207,12 +206,12 @@ class Rotation:
             log.info("no memory for %d copies of the arrays: they are found in the L2 cache", count)
 
     def sets(self, values: Sequence[Any]) -> list[list[Any]]:
-        """The arguments themselves, then with each copy in their place."""
+        """The original arguments, then the arguments of each copy."""
         return [list(values), *([_copied(value, copy, self.torch) for value in values] for copy in self.copies)]
 
 
 def copies_arrays(values: Sequence[Any]) -> bool:
-    """Whether a launch with these arguments copies arrays of the host to a GPU and back, which no graph holds."""
+    """Whether a launch with these arguments copies host arrays to a GPU and back, which a graph cannot contain."""
     if not knobs.stage_arrays:
         return False
     return any(

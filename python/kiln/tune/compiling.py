@@ -1,8 +1,8 @@
-"""Configurations to code, several at a time, and which of them do not fit.
+"""Compiles configurations, several at a time, and finds those that do not fit.
 
-A compile is C++ without the interpreter's lock, but for the front end that makes its IR: threads overlap the one with
-the others. A configuration that does not fit the machine costs only itself; a mistake in the kernel is the same in all,
-and is raised on the thread that asked, whose line the message names.
+Apart from the front end, a compile is C++ that does not hold the interpreter lock, so threads overlap compiles. A
+configuration that does not fit the machine is merely dropped; a mistake in the kernel is the same in all of them, and
+is raised on the requesting thread, whose line the message names.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any, Generic, TypeVar
 from kiln import errors, knobs
 from kiln.tune.configs import Config
 
-# What a configuration may fail with: it is too large for the machine, or the kernel says that it is not made for it.
+# Errors that only drop a configuration: it is too large for the machine, or the kernel's assertion excludes it.
 REFUSALS = (errors.ResourceError, errors.StaticAssertionError)
 
 
 def find_misfit(config: Config, given: Mapping[str, Any], row: str) -> str:
-    """Why a configuration cannot fit the row's machine whatever the kernel is; "" where only a compile can tell.
-    `given`: what the launch says itself, which counts more."""
+    """Why a configuration cannot fit the row's machine, whatever the kernel; "" if only a compile can tell.
+    `given`: the options of the launch itself, which take precedence."""
     from kiln import _kiln
 
     target = _kiln.target(row)
@@ -42,7 +42,7 @@ def find_misfit(config: Config, given: Mapping[str, Any], row: str) -> str:
 
 
 def processors() -> int:
-    """How many this process may use."""
+    """The number of processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -55,8 +55,8 @@ def compile_all(
     watch: Callable[[int], Any] = lambda done: None,
     threads: int | None = None,
 ) -> tuple[dict[One, Any], dict[One, Exception]]:
-    """The code of each configuration, or why it has none. Anything that is not one of REFUSALS is raised: of several,
-    what the first configuration met. `watch` is told how many are done."""
+    """The code of each configuration, or why there is none. Errors other than REFUSALS are raised; of several, that of
+    the first configuration. `watch` is called with the number of finished compiles."""
     threads = min(threads or processors(), len(configs))
     if threads <= 1:
         return _compile_in_turn(configs, compile, watch)
@@ -94,13 +94,13 @@ class Compiles(Generic[One]):
         return self
 
     def __exit__(self, *_: Any) -> None:
-        # After Ctrl-C nobody waits for what is being compiled.
+        # After Ctrl-C, do not wait for running compiles.
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def take(self) -> list[One]:
-        """Configurations whose compiles have ended since it was called last: waits for one if there is none, and gives
-        none when all have. Anything that is not one of REFUSALS is raised, as soon as all have ended: of several, what
-        the first configuration met."""
+        """Configurations whose compiles have ended since the last call. Waits for one if there is none; returns none
+        when all have ended. Errors other than REFUSALS are raised once all have ended; of several, that of the first
+        configuration."""
         concurrent.futures.wait(self._left.values(), return_when=concurrent.futures.FIRST_COMPLETED)
         ended = [config for config, future in self._left.items() if future.done()]
         if any(not isinstance(self._left[config].exception(), (type(None), *REFUSALS)) for config in ended):
@@ -137,22 +137,22 @@ def _compile_in_turn(
 
 
 def spilled(codes: Mapping[Config, Any]) -> dict[Config, int]:
-    """Configurations whose threads keep registers in local memory, and how many words: none where all do, and none of
-    the CPU, whose stack is another matter."""
+    """Configurations that spill registers to local memory, and how many words. Empty if all spill, and for the CPU,
+    where stack use means something else."""
     found = {config: words for config, compiled in codes.items() if (words := words_spilled(compiled))}
     return found if len(found) < len(codes) else {}
 
 
 def words_spilled(compiled: Any) -> int:
-    """Of code for a GPU; 0 where nobody can tell."""
+    """Spilled words of code for a GPU; 0 if unknown."""
     if "cuda" in compiled.metadata and (compiled.loaded is not None or compiled.metadata["cuda"].get("usage")):
         return int(compiled.n_spills)
     return 0
 
 
 def same_code(codes: Mapping[Config, Any], parameters: Sequence[str]) -> dict[Config, Config]:
-    """For each configuration the first one that runs the same code on the same grid, itself perhaps. On the CPU target
-    many options change nothing, and what is none of the kernel's `parameters` is an option."""
+    """For each configuration, the first one (possibly itself) that runs the same code on the same grid. On the CPU
+    target many options have no effect. Names that are not among the kernel's `parameters` are options."""
     from kiln import _kiln
 
     seen: dict[Any, Config] = {}

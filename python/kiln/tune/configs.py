@@ -56,7 +56,7 @@ class Config:
         return {name: value for name, value in found.items() if value is not None}
 
     def all_kwargs(self) -> dict[str, Any]:
-        """What a launch with this configuration is given beside the user's arguments."""
+        """The arguments that a launch with this configuration gets besides the user's."""
         return {**self.kwargs, **self.options()}
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -64,7 +64,7 @@ class Config:
         object.__setattr__(self, "_launch", value if name == "_launch" else None)
 
     def launch_kwargs(self) -> dict[str, Any]:
-        """`all_kwargs()`, made once for as long as nothing changes: for the path of a launch. Not to be written to."""
+        """`all_kwargs()`, cached until something changes, for the launch path. Must not be modified."""
         made = self._launch
         if made is None or made[0] != self.kwargs:
             made = self._launch = (dict(self.kwargs), self.all_kwargs())

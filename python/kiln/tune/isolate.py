@@ -1,13 +1,13 @@
-"""Samples taken in another process, where a configuration that hangs, faults or runs out of memory costs only itself.
+"""Samples taken in another process, where a configuration that hangs, faults or runs out of memory does no harm.
 
-The process is a fresh Python (a driver's context does not survive a fork, nor would one that a fault has destroyed). It
-is sent code, not kernels: binary and metadata of each configuration, the specialisation without its constants, and the
-arguments. Memory behind the arrays comes as files in memory that the process maps for itself alone, with addresses
-around it that nobody may touch: each process finds them as they were, and what is written just outside faults there.
+The process is a fresh Python (a driver context does not survive a fork, nor does one that a fault has destroyed). It
+receives code, not kernels: the binary and metadata of each configuration, the specialisation without its constants, and
+the arguments. The arrays' memory is passed as in-memory files, which the process maps privately, with inaccessible
+addresses around them: each process sees the original contents, and writes just outside the arrays fault.
 
-`Isolation` is this side, `serve` the other. Between them go tuples through a pipe of their own; an answer that does not
-come in time, or a process that ends, is what the configuration that was asked for has done. One that had given samples
-before is asked again alone, in a new process, before it is blamed for what another may have left behind.
+`Isolation` is this side, `serve` the other. They exchange tuples through a dedicated pipe. A timeout or the end of the
+process is attributed to the configuration being sampled; if that one had given samples before, it is first tried again
+alone, in a new process, as another configuration may have caused the damage.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from kiln import errors, knobs
 from kiln.runtime.refusals import Refusals
 from kiln.tune.race import Disqualified
 
-# Seconds for a process to come up with everything imported, and for it to take over code.
+# Seconds for a process to start and import everything, and to receive code.
 START_TIMEOUT = 120.0
 # Switches that the other side reads.
 SWITCHES = ("num_threads", "libcuda", "stage_arrays", "target", "specializations")
 ALIGNMENT = 64
-# Addresses before and behind each array that nobody may touch; they cost no memory.
+# Inaccessible addresses before and after each array, in bytes; they cost no memory.
 GUARD = 64 << 20
 
 
 # ---- arguments, as they are sent -------------------------------------------------------------------------------------
 class Array(NamedTuple):
-    """An array: which memory it lies in and where. `kind`: "numpy", or the device of a tensor of torch."""
+    """An array: its memory and its position there. `kind`: "numpy", or the device of a torch tensor."""
 
     kind: str
     memory: int
@@ -57,8 +57,7 @@ class Descriptor(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Bytes in a file without a name. They begin at `offset`, so that they end where a page does if their alignment
-    lets them."""
+    """Bytes in an unnamed file. They begin at `offset`, chosen so that they end at a page's end if alignment permits."""
 
     file: int
     offset: int
@@ -66,7 +65,7 @@ class Memory(NamedTuple):
 
 
 class Sender:
-    """Arguments of launches, as the other side takes them; the memory behind them, once."""
+    """Encodes arguments of launches for the other side; sends their memory once."""
 
     def __init__(self, kernel: str):
         self.kernel = kernel
@@ -80,7 +79,7 @@ class Sender:
         self.memories.clear()
 
     def send(self, name: str, value: Any, parameter: Any = None) -> Any:
-        """`parameter`: what it is specialised for. Structs become tuples, what in them is constant is left out."""
+        """`parameter`: its specialisation. Structs become tuples, without their constants."""
         if parameter is not None and parameter.kind == "constexpr":
             return None
         if isinstance(value, tuple):
@@ -124,7 +123,7 @@ class Sender:
             return known
         content = read()
         offset = -len(content) % mmap.PAGESIZE
-        # Not further than its alignment allows: code may rely on that.
+        # Keep the alignment: code may rely on it.
         offset -= (offset - address) % ALIGNMENT
         if offset < 0:
             offset += mmap.PAGESIZE
@@ -176,7 +175,7 @@ class Job(NamedTuple):
 
 
 def path_of(bound: Mapping[str, Any], name: str) -> tuple[Any, ...]:
-    """Where the argument `x`, or the field `x.data`, is among arguments whose structs have become tuples."""
+    """The path of argument `x`, or of field `x.data`, in arguments whose structs have become tuples."""
     first, *fields = name.split(".")
     path, value = [first], bound[first]
     for field in fields:
@@ -194,7 +193,7 @@ def make_job(
     restore_value: Sequence[str] = (),
     warmup: float = 0.0,
 ) -> Job:
-    """What the other side is told of a compiled configuration. Constants are in its code, and are not sent."""
+    """The description of a compiled configuration for the other side. Constants are in its code, and are not sent."""
 
     written, found, arguments = [], [], {}
     for parameter, special in zip(compiled.kernel.params, compiled.parameters, strict=True):
@@ -257,7 +256,7 @@ class _Process:
 
 
 class _Died(Exception):
-    """The other side hangs, or is no more."""
+    """The other side hangs or has ended."""
 
     def __init__(self, message: str, hangs: bool = False):
         super().__init__(message)
@@ -291,8 +290,8 @@ class Contestant:
 
 
 class Isolation:
-    """Samples by configuration, from a process that is started anew whenever one has ended it. `jobs`: made before the
-    first is asked for. `timeout`: seconds that one sample may take."""
+    """Takes samples in a process, which is restarted whenever a configuration has ended it. `jobs`: made before the
+    first sample. `timeout`: seconds that one sample may take."""
 
     def __init__(self, jobs: Mapping[Any, Job], sender: Sender, timeout: float, memory_limit: int = 0):
         self.jobs, self.sender, self.timeout, self.memory_limit = dict(jobs), sender, timeout, memory_limit
@@ -311,8 +310,8 @@ class Isolation:
         return Contestant(self, config)
 
     def sample(self, config: Any, sustained: bool = False) -> float:
-        """Milliseconds of a launch, in a burst where that is asked and the clock has any; `Disqualified` with what
-        became of it otherwise."""
+        """Milliseconds of a launch, in a burst if requested and supported by the clock; raises `Disqualified` with the
+        reason on failure."""
         try:
             return self._ask(config, sustained)
         except _Died as problem:
@@ -320,7 +319,7 @@ class Isolation:
             self._end()
             if alone or problem.hangs:
                 raise Disqualified(str(problem)) from problem
-        # Perhaps what another one left behind.
+        # Perhaps another configuration caused it.
         try:
             return self._ask(config, sustained)
         except _Died as problem:
@@ -351,8 +350,8 @@ class Isolation:
 
 # ---- the other side --------------------------------------------------------------------------------------------------
 def serve(file: int, memory_limit: int = 0) -> None:
-    """Answers until nobody asks."""
-    # Nobody else ends a kernel that loops for ever when the asking process is gone.
+    """Answers requests until the other side closes the pipe."""
+    # Kill this process with its parent, as nothing else would end a kernel that loops for ever.
     ctypes.CDLL(None).prctl(1, int(signal.SIGKILL), 0, 0, 0)
     connection = Connection(file)
     server = _Server()
@@ -373,7 +372,7 @@ def _answer(server: Any, verb: str, rest: Sequence[Any]) -> tuple[str, Any]:
     except errors.ResourceError as problem:
         return "refused", str(problem)
     except errors.DeviceLostError as problem:
-        # The next one finds a new process, with a context of its own.
+        # The next configuration gets a new process with a new context.
         return "lost", str(problem).splitlines()[0]
     except MemoryError as problem:
         return "refused", f"out of memory: {problem}"
@@ -384,7 +383,7 @@ def _answer(server: Any, verb: str, rest: Sequence[Any]) -> tuple[str, Any]:
 
 
 def _limit_memory(more: int) -> None:
-    """Bytes of address space beside what there is."""
+    """Limits the address space to `more` bytes beyond its current size."""
     import resource
 
     with open("/proc/self/statm", encoding="ascii") as file:
@@ -532,7 +531,7 @@ def _at(arguments: Mapping[str, Any], path: Sequence[Any]) -> Any:
 
 
 def _map(memory: Memory) -> Any:
-    """The bytes, for this process alone, between addresses that nobody may touch."""
+    """Maps the bytes privately, between inaccessible addresses."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]

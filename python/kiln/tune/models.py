@@ -32,7 +32,7 @@ MODELS: dict[str, tuple[Layer, ...]] = {
     "qwen2.5-7b": _transformer(3584, 28, 4, 128, 18944, 152064),
 }
 
-# Rows that decoding, batches of it and prompts bring.
+# Numbers of rows in decoding, batched decoding and prompts.
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
 
 

@@ -1,12 +1,12 @@
-"""Configurations that give the same bits: what `same_numerics=True` keeps.
+"""Finds configurations with bitwise equal results, which `same_numerics=True` keeps.
 
-The compiler says in which order a kernel's code combines floats (`compiler/analysis/Numerics.h`): a digest of tile IR
-that has the sides along which elements are combined and the steps of the loops that carry sums, and not the sides that
-only divide the work. On a GPU the products by instruction and the layouts of reductions count too, since they decide
-what is paired. Nothing of it is declared by hand.
+The compiler reports the order in which a kernel's code combines floats (`compiler/analysis/Numerics.h`): a digest of
+tile IR that includes the sides along which elements are combined and the steps of loops that carry sums, but not the
+sides that only divide the work. On a GPU it also includes the matrix instructions and the layouts of reductions, since
+they determine which elements are paired. Nothing is declared by hand.
 
-Equal signatures give equal bits. Unequal ones need not differ: a sum of products on the CPU goes element by element, so
-that the step along K does not change it, and yet counts.
+Equal signatures give equal bits. Unequal signatures may give equal bits too: a sum of products on the CPU is computed
+element by element, so the step along K does not change it, but it is part of the signature.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kiln import errors
 
 
 class Signature(NamedTuple):
-    """`digest`: of the order in which floats are combined; `facts`: what in it is about order; `products`: how a GPU
+    """`digest`: of the order in which floats are combined; `facts`: its parts that concern order; `products`: how a GPU
     multiplies and reduces."""
 
     digest: str
@@ -26,7 +26,7 @@ class Signature(NamedTuple):
 
     @property
     def has_order(self) -> bool:
-        """Whether two launches of one configuration give the same bits: additions in memory come as they come."""
+        """Whether two launches of one configuration give the same bits; atomic additions happen in any order."""
         return not any("in no order" in fact for fact in self.facts)
 
 
@@ -49,7 +49,7 @@ def _numerics(compiled: Any, stage: str) -> list[tuple[str, list[str], list[str]
 
 
 def difference(default: Signature, other: Signature) -> str:
-    """Why a configuration may give other bits than the default; "" if it gives the same."""
+    """Why a configuration may give different bits than the default; "" if it gives the same."""
     if default == other:
         return ""
     for ours, theirs in ((default.facts, other.facts), (default.products, other.products)):

@@ -1,4 +1,4 @@
-"""What a terminal shows while a kernel is tuned: one line, written over itself, gone at the end. Elsewhere nothing."""
+"""The progress line of tuning: one line on a terminal, overwritten and finally erased. Elsewhere nothing is shown."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
-# Seconds between two looks of the line.
+# Seconds between updates of the line.
 INTERVAL = 0.1
 BAR = 20
 
 
 class Progress:
-    """One line on `stream`, if that is a terminal. `with` takes the line away at the end, however it ends."""
+    """One line on `stream`, if that is a terminal. `with` always erases the line at the end."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Progress:
 
     def racing(self, round: int, left: int, of: int, best: Any, milliseconds: float) -> None:
         """`left` configurations of `of` are in the race after `round`."""
-        # A race is not a list that is worked off: what is sure of it is who is out.
+        # A race has no list of steps to work through; its only sure measure is how many are out.
         self._show(of - left, max(of - 1, 1), f"round {round}, {left} of {of} left, best {milliseconds:.4g} ms: {best}")
 
     def _show(self, done: int, of: int, text: str) -> None:

@@ -1,19 +1,19 @@
 """The race: samples several contestants in turn and stops as soon as it knows a winner. Knows no kernels and no clock.
 
-Rounds. In each, every contestant that is still in is sampled once, so that what slows the machine for a while slows all
-of them alike; each second round goes backwards, so that a drift within the rounds favours nobody. What is compared is
-the logarithm of a contestant's time over the leader's in the same round: noise of both is symmetric there, and what
-they share is gone. Its location is the median of the means of all pairs (Hodges and Lehmann), which single slow samples
-do not move, and its interval is Wilcoxon's, which assumes nothing else of the noise. That takes FEW rounds at least;
-before, the interval follows from the spread of the ratios by the t distribution, that of all rivals together while each
-has few.
+It runs in rounds. Each round samples every remaining contestant once, so that a temporary slowdown of the machine
+affects all of them alike; every second round runs backwards, so that drift within rounds favours nobody. The statistic
+is the logarithm of a contestant's time over the leader's in the same round: its noise is symmetric, and common noise
+cancels. Its location is the Hodges-Lehmann estimate (the median of the means of all pairs), which is robust to single
+slow samples; its interval is Wilcoxon's, which assumes only symmetric noise. That takes at least FEW rounds; before,
+the interval is computed from the spread of the ratios with the t distribution, pooled over all rivals while each has
+few.
 
 - A rival is out when even the lower end of its interval is above the leader's time.
 - The race is over when no rival can be faster than the leader by more than `tolerance`, when one contestant is left, or
   when the rounds or the time are spent.
 
-Each interval misses with a probability of `miss`. Looks at them become rarer as rounds go by; there are some fifty in
-the longest race, so `miss` is far below what is asked of the whole.
+Each interval misses its value with probability `miss`. The intervals are examined less often as rounds go by; in the
+longest race some fifty times, so `miss` is far below the error probability wanted for the whole race.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ Name = TypeVar("Name", bound=Hashable)
 
 
 class Disqualified(Exception):
-    """Raised by a contestant's sampler: it takes no further part, for the reason in the message."""
+    """Raised by a sampler to take its contestant out of the race, with the reason as message."""
 
 
 @dataclass(frozen=True)
 class Rules:
     """When a race ends.
 
-    tolerance   a rival that is at most so much faster, of 1, is as good as the leader
+    tolerance   a rival that is faster by at most this fraction counts as equal to the leader
     miss        probability that an interval misses its value
-    freedom     how many independent spreads there have to be before intervals are believed
-    rounds      at most
-    least       rounds that are run in any case
-    seconds     at most
-    margin      a rival is out when it takes surely more than so many times what the leader takes
+    freedom     the degrees of freedom needed before intervals are trusted
+    rounds      the maximum number of rounds
+    least       the minimum number of rounds
+    seconds     the maximum time
+    margin      a rival is out when it surely takes more than this multiple of the leader's time
     """
 
     tolerance: float = 0.01
@@ -164,11 +164,11 @@ def _judge(running: list[Standing[Any]], rules: Rules) -> bool:
     return all(low > -math.log1p(rules.tolerance) for low, _ in intervals)
 
 
-# From so many rounds on, an interval is Wilcoxon's.
+# From this number of rounds on, intervals are Wilcoxon's.
 FEW = 16
-# Before that: how many rounds of its own the spread of all counts in the spread of one.
+# Before that: the weight of the pooled spread in the spread of one contestant, in rounds.
 PRIOR = 6
-# What no clock resolves, of 1: the spread that samples have at least.
+# The minimum relative spread of samples: differences that no clock resolves.
 RESOLUTION = 1e-3
 
 
@@ -184,7 +184,7 @@ def _pairs(count: int) -> tuple[Any, Any]:
 
 
 def _intervals(ratios: Any, rules: Rules) -> list[tuple[float, float]]:
-    """Of the location of each row."""
+    """The interval of each row's location."""
     rivals, rounds = ratios.shape
     if rounds >= FEW:
         z = NormalDist().inv_cdf(1 - rules.miss / 2)
@@ -200,7 +200,7 @@ def _intervals(ratios: Any, rules: Rules) -> list[tuple[float, float]]:
         return [(-math.inf, math.inf)] * rivals
     locations = np.array([float(np.median(_means_of_pairs(row))) for row in ratios])
     squares = ((ratios - locations[:, None]) ** 2).sum(axis=1)
-    # The spread is a matter of the machine more than of the contestant.
+    # The spread depends more on the machine than on the contestant.
     common = np.mean(squares) / (rounds - 1)
     spread = (squares + PRIOR * common) / (rounds - 1 + PRIOR)
     freedom = min(rivals * (rounds - 1), rounds - 1 + PRIOR)
@@ -209,7 +209,7 @@ def _intervals(ratios: Any, rules: Rules) -> list[tuple[float, float]]:
 
 
 def _t_quantile(probability: float, freedom: int) -> float:
-    """Of Student's distribution, by its expansion about the normal one: within 3 % from 8 degrees of freedom on."""
+    """A quantile of Student's distribution, expanded about the normal one: within 3 % from 8 degrees of freedom on."""
     z = NormalDist().inv_cdf(probability)
     first = (z**3 + z) / 4
     second = (5 * z**5 + 16 * z**3 + 3 * z) / 96

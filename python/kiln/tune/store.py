@@ -1,11 +1,11 @@
-"""Times of configurations, kept for other processes: one entry for each configuration, so that a new one costs the time
-of one.
+"""Times of configurations, stored for other processes: one entry for each configuration, so that adding one
+configuration costs one measurement.
 
-An entry is found by all that a time is about: the kernel's source with all it reaches and the switches its code depends
-on, what the tuner's key and the kinds of the arguments are, the configuration, the device, and the build of Kiln. It
-says which code was timed, by the digest of the artifact. Who launches a stored winner compares that with the code at
-hand (`Tuning`): where it differs, for a reason that no text of the kernel shows, the time is of something else, and the
-digest of the artifact is asked for with the rest (`exact`).
+An entry is keyed by all that a time depends on: the kernel's source with all it reaches and the switches its code
+depends on, the tuner's key and the kinds of the arguments, the configuration, the device, and the build of Kiln. It
+records the timed code by the digest of the artifact. Before launching a stored winner, `Tuning` compares that with the
+actual code. If they differ, for a reason not visible in the kernel's text, the time does not apply, and the artifact's
+digest becomes part of the key (`exact`).
 
 Entries are bytes by key in a `Store`, which is the cache of compiled kernels, unless tests bring their own.
 """
@@ -19,15 +19,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-# Of the entries' form, and of how times are taken: figures of two methods are not compared.
+# Version of the entries' format and of the measuring method: times of different methods are never compared.
 FORMAT = 2
 
 Fields = Sequence[tuple[str, str]]
 
 
 class Store(Protocol):
-    """Where bytes are kept between processes, by the fields that they are about. Both are safe from several at once;
-    what is got was put whole. What is there stays: putting it again changes nothing."""
+    """Stores bytes between processes, by key fields. Both methods are safe to call concurrently; `get` never returns
+    partial data. Entries are immutable: putting one again changes nothing."""
 
     def get(self, fields: Fields) -> bytes | None: ...
     def put(self, subject: str, fields: Fields, content: bytes) -> None: ...
@@ -54,13 +54,13 @@ class CacheStore:
 
 
 def default_store() -> Store:
-    """The store of this user."""
+    """The current user's store."""
     return CacheStore()
 
 
 class Time(NamedTuple):
-    """What is known of a configuration: milliseconds (median, 20 and 80 percent), and the digest of the code.
-    `left_out`: why it has no time, where it would have none the next time either; then there may be no code."""
+    """What is known of a configuration: milliseconds (median, 20th and 80th percentile), and the digest of the code.
+    `left_out`: why it has no time and never will; then there may be no code."""
 
     milliseconds: list[float]
     artifact: str
@@ -68,8 +68,8 @@ class Time(NamedTuple):
 
 
 class TimeStore:
-    """Times of the configurations of one kernel for one key. `exact`: only of the artifact that is named, for a kernel
-    whose text does not say which code it is."""
+    """Times of the configurations of one kernel for one key. `exact`: only for the named artifact, for a kernel whose
+    text does not determine its code."""
 
     def __init__(self, store: Store, subject: str, about: Mapping[str, Any]):
         self.store, self.subject = store, subject
@@ -81,7 +81,7 @@ class TimeStore:
         return [*fields, ("artifact", artifact)] if self.exact else fields
 
     def get(self, config: Any, artifact: str = "") -> Time | None:
-        """A time that was put for this configuration under exactly what this store is about."""
+        """The time stored for this configuration under exactly this store's key."""
         content = self.store.get(self._fields(config, artifact))
         if content is None:
             return None
@@ -101,8 +101,8 @@ class TimeStore:
 
 
 def describe(config: Any) -> str:
-    """A configuration as text that is the same in every process. A hook counts by its code: what it does to arguments
-    is part of what is timed."""
+    """A configuration as text that is the same in every process. A hook is identified by its code, as its effect on
+    the arguments is part of what is timed."""
     parts = [f"{name}={_text(value)}" for name, value in sorted(config.all_kwargs().items())]
     if config.pre_hook is not None:
         parts.append(f"pre_hook={_text(config.pre_hook)}")
@@ -118,7 +118,7 @@ def _text(value: Any) -> str:
     key = getattr(value, "cache_key", None)
     if isinstance(key, str):
         return key
-    # An address is another one in the next process.
+    # Addresses differ between processes.
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
@@ -131,8 +131,8 @@ def _is_empty(cell: Any) -> bool:
 
 
 def signature(arguments: Iterable[tuple[str, Any]]) -> list[str]:
-    """What of the arguments code may be specialised for, and a tuner's key need not name: types, and whether 16 divides
-    an address or a number."""
+    """The properties of arguments that code is specialised for and that a tuner's key need not contain: types, and
+    whether 16 divides an address or a number."""
     found = []
     for name, value in arguments:
         if isinstance(value, bool) or value is None or isinstance(value, str):
@@ -160,8 +160,8 @@ def _address(array: Any) -> int:
 
 @functools.lru_cache(maxsize=64)
 def device_identity(device: int, threads: int = 0) -> dict[str, Any]:
-    """The machine that times are of: another one of the same kind is as good. Of a GPU (its number), what it is and
-    not who drives it; of the CPU (-1), its model and the threads that kernels get."""
+    """The machine that times apply to, which includes others of the same kind. For a GPU (by number), its model but not
+    its driver; for the CPU (-1), its model and the threads that kernels get."""
     if device >= 0:
         from dataclasses import asdict
 

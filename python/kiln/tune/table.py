@@ -5,9 +5,8 @@
       {"kernel": "gemm", "device": {…}, "of": {"m": 16, …}, "choice": {…}, "milliseconds": 0.0121, "code": "…"},
       …]}
 
-`of` is what a choice was made for, `choice` what was chosen, `code` a digest of the source that it is about: a choice
-about another source counts as none. `device` is the machine, as `kiln.tune.store.device_identity` tells it; a choice of
-another machine counts as none too.
+`of` is the problem, `choice` the chosen configuration, `code` a digest of the kernel's source, and `device` the
+machine, as described by `kiln.tune.store.device_identity`. Choices for another source or machine are ignored.
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ class Choice(NamedTuple):
 
     @property
     def place(self) -> str:
-        """What there is one choice for."""
+        """The key under which there is at most one choice."""
         return json.dumps([self.kernel, self.device, self.of], sort_keys=True)
 
 
 class Table:
-    """Choices by what they are for."""
+    """Choices by key."""
 
     def __init__(self, choices: Iterable[Choice] = ()):
         self._choices = {choice.place: choice for choice in choices}
@@ -54,7 +53,7 @@ class Table:
         return len(self._choices)
 
     def add(self, choice: Choice) -> None:
-        """In the place of one that was for the same."""
+        """Adds a choice, replacing any with the same key."""
         self._choices[choice.place] = choice
 
     def of(self, kernel: str, device: Mapping[str, Any], code: str = "") -> list[Choice]:
@@ -71,7 +70,7 @@ class Table:
         return f'{{"about": {json.dumps(about, sort_keys=True)},\n "tuned": [\n  {rows}\n ]}}\n'
 
     def write(self, path: str) -> None:
-        """Whole or not at all."""
+        """Writes the file atomically."""
         folder = os.path.dirname(os.path.abspath(path))
         with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as file:
             file.write(self.text())
@@ -80,7 +79,7 @@ class Table:
 
 
 def _order(choice: Choice) -> tuple[Any, ...]:
-    """Numbers as numbers: 16 rows before 128."""
+    """The sort key, with numbers in numeric order: 16 rows before 128."""
     sides = [(name, (0, value) if isinstance(value, (int, float)) else (1, str(value))) for name, value in
              sorted(choice.of.items())]  # fmt: skip
     return choice.kernel, json.dumps(choice.device, sort_keys=True), sides
@@ -104,7 +103,7 @@ _NOTHING = Table()
 
 
 def read(path: str) -> Table:
-    """The table in a file; an empty one where there is no file."""
+    """The table in a file; an empty one if there is no file."""
     try:
         status = os.stat(path)
     except OSError:
@@ -119,7 +118,7 @@ def _read(path: str, written: int, size: int) -> Table:
 
 
 def distance(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
-    """How far two problems are apart: by the logarithms of their numbers. Infinite where anything else differs."""
+    """The distance of two problems, by the logarithms of their numbers. Infinite if anything else differs."""
     if one.keys() != other.keys():
         return math.inf
     found = 0.0

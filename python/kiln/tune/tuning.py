@@ -2,14 +2,14 @@
 
     prune (the user's rules) → times of before → misfits → compile, in parallel → spills → race → keep the times
 
-On a GPU those race that are compiled, while others are: graphs are replayed without the host. Who comes later races
-with those that none has beaten so far.
+On a GPU, configurations race as soon as they are compiled, while others are still compiling: graphs are replayed
+without the host. Later ones race against those still unbeaten.
 
-A race is short, and finds a GPU cool. Where launches are long enough for its limit of power to matter, the few that end
-near the best run in finals: in turns, each in bursts of which the end counts, when the clocks have settled. Their times
-are those of the finals, the others' are brought to that pace.
+A race is short, and the GPU is cool at its start. If launches are long enough for the power limit to matter, the few
+that end near the best run in finals: they take turns in bursts, of which only the end counts, after the clocks have
+settled. Their times are those of the finals; the times of the others are scaled accordingly.
 
-`Autotuner` makes one when a key is new. Everything here happens once for a key; nothing is on a launch's path.
+`Autotuner` makes a `Tuning` for each new key. Everything here happens once for a key, never on the launch path.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from kiln.tune.store import Time, TimeStore, default_store, device_identity, sig
 log = logging.getLogger("kiln.autotune")
 
 NEVER = [math.inf] * 3
-# Milliseconds of samples for each configuration where the user says nothing; most need far fewer.
+# Default milliseconds of samples for each configuration; most need far fewer.
 REP_MS = 100.0
-# Rounds of a race beside compiles, as many as two need: who is far behind is out, the others run again with who comes.
+# Rounds of a race during compiles, as many as two contestants need: those far behind are out, the others run again.
 HEAT_ROUNDS = 12
-# And so many times slower than the leader: the host, which compiles, begins some of the samples late.
+# Only those slower than the leader by this factor are out then: the compiling host starts some samples late.
 HEAT_MARGIN = 1.2
-# The finals: who is in, how many at most, how many bursts each has, and after how many seconds no more are begun.
+# The finals: the margin for taking part, the most finalists, the bursts of each, and seconds after which none start.
 FINAL_MARGIN, FINALISTS, FINAL_ROUNDS, FINAL_SECONDS = 1.12, 4, 2, 0.25
-# Launches of fewer milliseconds wait for the host, for memory and for each other: power has no part in their order.
+# Shorter launches (in milliseconds) are limited by the host, by memory and by each other, not by power.
 FINAL_LEAST_MS = 0.05
 
 
@@ -143,7 +143,7 @@ class Tuning:
         return {config: time for config, time in found.items() if time is not None}
 
     def _without_left_out(self, kept: dict[Config, Time]) -> dict[Config, Time]:
-        """Those that have a time; the others are not tried again, unless nothing is left then."""
+        """Those that have a time; the others are not tried again, unless none has."""
         timed = {config: known for config, known in kept.items() if not known.left_out}
         if len(timed) + len(self.configs) > len(kept):
             for config, known in kept.items():
@@ -152,14 +152,14 @@ class Tuning:
         return timed
 
     def _look_up_exactly(self, configs: Sequence[Config]) -> dict[Config, Time]:
-        """By the code that there is."""
+        """Looks up times by the actual code."""
         assert self._times is not None
         self._times.exact = True
         found = {config: self._times.get(config, self.codes[config].cache_key) for config in configs}
         return {config: time for config, time in found.items() if time is not None}
 
     def _about(self) -> dict[str, Any]:
-        """Everything that a time depends on beside the configuration."""
+        """Everything that a time depends on besides the configuration."""
         from kiln import _kiln
 
         return {
@@ -196,8 +196,7 @@ class Tuning:
         return {**facts, "types": " ".join(kinds)}
 
     def _choose_from(self, path: str) -> Config | None:
-        """What a file that `kiln tune` wrote has for this key; None where it has nothing that is about this kernel on
-        this machine."""
+        """The choice for this key in a file of `kiln tune`; None if it has none for this kernel on this machine."""
         from kiln.tune import ahead, table
 
         choices = table.read(path).of(self.tuner.base_fn.__qualname__, self.device_facts(), self.source())
@@ -255,12 +254,12 @@ class Tuning:
         """Whether configurations may be compiled by several threads."""
         from kiln import hooks
 
-        # Hooks are promised the thread that launches; those of configurations may change arguments.
+        # Hooks must run on the launching thread; those of configurations may change arguments.
         told = any((hooks.compile_start, hooks.compile_end, hooks.load_start, hooks.load_end))
         return not told and not any(config.pre_hook is not None for config in configs)
 
     def _compile(self, configs: Sequence[Config], progress: Progress) -> list[Config]:
-        """Those that fit, compiled; the others are in `refused`."""
+        """Compiles configurations and returns those that fit; the others are in `refused`."""
         asked = self._leave_out_misfits(configs)
         codes, refused = compiling.compile_all(
             asked, self._compile_one, lambda done: progress.compiling(done, len(asked)),
@@ -370,7 +369,7 @@ class Tuning:
         return times
 
     def _can_overlap(self, configs: Sequence[Config]) -> bool:
-        """Whether samples are what they are while the host compiles, and nothing has to happen between launches."""
+        """Whether compiles do not disturb samples, and nothing has to happen between launches."""
         tuner = self.tuner
         plain = not (tuner.isolate or tuner.user_do_bench or tuner.user_pre_hook or tuner.user_post_hook
                      or tuner.reset_to_zero or tuner.restore_value)  # fmt: skip
@@ -378,7 +377,7 @@ class Tuning:
         return self.device >= 0 and plain and not few and self._can_thread(configs) and self._rotation() is not None
 
     def _compile_and_race(self, configs: Sequence[Config], progress: Progress) -> dict[Config, list[float]]:
-        """As `_compile` and `_race`, the one beside the other."""
+        """Does the work of `_compile` and `_race` concurrently."""
         asked = self._leave_out_misfits(configs)
         taken: dict[Config, list[float]] = {}
         front: list[Config] = []  # those that none has beaten, the leader first
@@ -425,8 +424,8 @@ class Tuning:
 
     @staticmethod
     def _join_times(taken: dict[Config, list[float]], found: Mapping[Config, list[float]]) -> None:
-        """Adds the times of a race to those of races before, which are brought to the pace of this one: the clocks of
-        the machine may be others now. Who led before is in both."""
+        """Adds the times of a race to those of earlier races, which are scaled to this one, as the machine's clocks may
+        have changed. The earlier leader is in both."""
         both = [config for config in found if config in taken]
         if both:
             leader = min(both, key=lambda config: taken[config][0])
@@ -471,7 +470,7 @@ class Tuning:
         for config, standing in outcome.standings.items():
             if standing.problem is not None:
                 self._refuse(config, standing.problem.__cause__ or standing.problem)  # type: ignore[arg-type]
-                # Memory that was not there may be, the next time.
+                # Out of memory may not happen again the next time.
                 if self.tuner.isolate and "out of memory" not in str(standing.problem):
                     self.lasting[config] = standing.problem
             else:
@@ -495,8 +494,8 @@ class Tuning:
         samplers: Mapping[Config, Callable[[], float]],
         progress: Progress,
     ) -> None:
-        """Puts the times of the finals into `taken`. One that is alone near the best runs too: its time is kept, and
-        compared with those of finals to come."""
+        """Puts the times of the finals into `taken`. Even a single finalist runs: its time is stored, and compared with
+        those of later finals."""
         best = min([times[0] for times in taken.values()] + [kept.milliseconds[0] for kept in self._kept.values()],
                    default=math.inf)  # fmt: skip
         if self.interrupted or not FINAL_LEAST_MS <= best <= clock.SUSTAINED_MS:
@@ -602,7 +601,7 @@ class Tuning:
         return launch
 
     def _before(self, config: Config) -> Callable[[], None] | None:
-        """What has to happen before each measured launch; None if nothing has."""
+        """A function to call before each measured launch; None if nothing has to be done."""
         tuner = self.tuner
         if not (tuner.user_pre_hook or tuner.reset_to_zero or self._saved or (self.device == -1 and config.pre_hook)):
             return None
@@ -646,7 +645,7 @@ class Tuning:
 
 
 class _Guarded:
-    """A sampler that leaves the race where its configuration does not fit; made when it is first asked."""
+    """A sampler that leaves the race if its configuration does not fit; created at its first sample."""
 
     def __init__(self, make: Callable[[], Callable[[], float]]):
         self.make = make
