@@ -1,5 +1,5 @@
-// Builder and Module: how the Python front end makes tile IR. Python names values, locations and regions by integer
-// handles and types and attributes by their text, so no MLIR object outlives or escapes the program that owns it.
+// Builder and Module: how the Python front end makes tile IR. Python refers to values, locations and regions by integer
+// handles, and to types and attributes by their text, so no MLIR object outlives or escapes the program that owns it.
 #include "compiler/analysis/Disjoint.h"
 #include "compiler/analysis/Numerics.h"
 #include "dialects/tile/TileOps.h"
@@ -57,7 +57,7 @@ public:
     return addLocation(NameLoc::get(StringAttr::get(context(), name), location(child)));
   }
   void setLoc(int handle) {
-    kiln::python::stopAtEnd(); // emitting takes long; its every step passes here
+    kiln::python::stopAtEnd(); // emission can be long, and every step of it comes here
     current = location(handle);
   }
 
@@ -239,7 +239,7 @@ private:
     return region;
   }
 
-  /// Runs a parser of MLIR text; what it complains about becomes the exception.
+  /// Runs a parser of MLIR text; its diagnostics become the exception.
   template <typename Result, typename Parse> Result parseText(const std::string &text, const char *what, Parse parse) {
     std::string error;
     ScopedDiagnosticHandler handler(context(), [&](Diagnostic &diagnostic) {

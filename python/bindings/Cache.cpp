@@ -1,4 +1,4 @@
-// The artifact cache for Python: keys, entries and the store. What goes wrong is an OSError with the store's sentence.
+// The artifact cache for Python: keys, entries and the store. Failures become an OSError with the store's message.
 #include "python/bindings/Cache.h"
 #include "python/bindings/Bindings.h"
 #include "python/bindings/Interpreter.h"

@@ -1,5 +1,5 @@
-// Stages and compile() for Python. Compiling runs without the interpreter lock; what went wrong is handed as
-// plain data to kiln.compiler.raise_failure, which knows the exception classes.
+// Stages and compile() for Python. Compiling does not hold the interpreter lock; failures are passed as plain data to
+// kiln.compiler.raise_failure, which knows the exception classes.
 #include "compiler/pipeline/ArtifactKey.h"
 #include "compiler/pipeline/Compile.h"
 #include "compiler/pipeline/Metadata.h"
@@ -17,7 +17,7 @@ namespace json = llvm::json;
 using namespace kiln;
 using kiln::python::PyModule;
 
-//===-- Data both ways -------------------------------------------------------------------------------------------===//
+//===-- Data in both directions ----------------------------------------------------------------------------------===//
 
 static json::Value fromPython(const py::handle &object) {
   if (object.is_none())
@@ -58,7 +58,7 @@ static CompileOptions optionsFrom(const py::dict &dictionary) {
   CompileOptions options;
   for (auto [key, value] : dictionary) {
     auto name = py::cast<std::string>(key);
-    // Of these the metadata keeps what was asked for: what was made of it on a GPU stands in its object "cuda".
+    // For these the metadata keeps the requested values; the values used on a GPU are in its object "cuda".
     for (const char *launch : {"num_warps", "cluster", "maxnreg", "pdl", "single_wave", "streaming", "schedule",
                                "stages", "consumers", "describe_pointers"})
       if (name == launch)
@@ -116,7 +116,8 @@ static CompileOptions optionsFrom(const py::dict &dictionary) {
   return options;
 }
 
-/// A sentence may quote anything: a tool that failed, a file's name. That it does not decode must not hide it.
+/// A message may quote arbitrary bytes, such as a failed tool's output or a file name; it must be shown even if it is
+/// not valid UTF-8.
 static py::str sentence(const std::string &bytes) {
   PyObject *text = PyUnicode_DecodeUTF8(bytes.data(), Py_ssize_t(bytes.size()), "backslashreplace");
   if (!text)
@@ -165,7 +166,7 @@ static py::list diagnosticsToPython(const CompileResult &result) {
 
 namespace {
 
-/// What compile() gives Python: the result, and its source, so that the text of any stage can be made when asked for.
+/// The result of compile() for Python, with its source, so that the text of any stage can be made on demand.
 class PyArtifact {
 public:
   PyArtifact(std::shared_ptr<Program> program, std::string source, Stage from, CompileOptions options)
@@ -173,14 +174,14 @@ public:
     result = run(this->options);
     if (!result.succeeded())
       raiseFailure(result);
-    // A context takes half a megabyte, for texts that are rarely asked for: what they are made from stays as text.
+    // A context takes half a megabyte, and stage texts are rarely needed: keep their source as text.
     if (this->program) {
       this->source = this->program->print(/*locations=*/true);
       this->program = nullptr;
     }
   }
 
-  /// What an earlier compile of `source`, text of the first stage, left; nothing is compiled before it is asked for.
+  /// The stored result of an earlier compile of `source`, text of the first stage; compiles only on demand.
   PyArtifact(std::string source, CompileOptions options, std::string object, artifact::Metadata metadata,
              std::string key)
       : source(std::move(source)), from(Stage::Tile), options(std::move(options)), key(std::move(key)),
@@ -196,7 +197,7 @@ public:
     return key;
   }
 
-  /// What its bytes follow from.
+  /// Everything that determines its bytes.
   kiln::python::PyFields fields() const {
     std::string text = source, error;
     if (!isLocated() && from <= Stage::Lowered)
@@ -229,7 +230,7 @@ public:
     return names;
   }
 
-  /// Without a name: the last stage of this compile that is text.
+  /// The text of a stage; without a name, of this compile's last stage that is text.
   std::string text(const std::optional<std::string> &asked) {
     Stage last = std::min(options.to, Stage::Asm);
     std::string name = asked ? *asked : stageInfo(last, kind()).name.str();
@@ -248,7 +249,7 @@ public:
     auto it = texts.find(stage);
     if (it != texts.end())
       return it->second;
-    // The text of this code, and not of what did not fit.
+    // The text must be of this code, not of an attempt that did not fit.
     if (stage >= Stage::Lowered && kind() == TargetKind::Cuda)
       compileAgain();
     CompileOptions again = options;
@@ -270,11 +271,11 @@ public:
   CompileResult result;
 
 private:
-  /// What kept code does not say of itself: remarks, and what it was made with.
+  /// Recovers what stored code does not contain: remarks, and the options it was made with.
   void compileAgain() {
     if (diagnosed)
       return;
-    CompileResult made = run(options); // other threads go on meanwhile, and must not find none
+    CompileResult made = run(options); // other threads run meanwhile and must still find a result
     result.diagnostics = std::move(made.diagnostics);
     result.fitted = std::move(made.fitted);
     diagnosed = true;

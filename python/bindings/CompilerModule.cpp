@@ -1,4 +1,4 @@
-// The extension module kiln._compiler: what needs MLIR and LLVM. Loaded when it is first used (see Module.cpp).
+// The extension module kiln._compiler: everything that needs MLIR and LLVM. Loaded on first use (see Module.cpp).
 #include "compiler/pipeline/Toolchain.h"
 #include "python/bindings/Bindings.h"
 #include "python/bindings/InterpreterTable.h"

@@ -1,4 +1,4 @@
-// What a kernel asks of the machine and where it keeps its tiles, as plain data for `kiln.explain`.
+// The resources a kernel needs and the placement of its tiles, as plain data for `kiln.explain`.
 #include "compiler/explain/Placement.h"
 #include "compiler/explain/Work.h"
 #include "compiler/pipeline/Program.h"

@@ -25,12 +25,12 @@ using namespace kiln::python;
 
 //===-- The interpreter's end ------------------------------------------------------------------------------------===//
 
-// How long the interpreter's end waits for threads inside of Kiln, and the process's end for compiles.
+// How long the interpreter waits at exit for threads inside Kiln, and the process for compiles.
 static constexpr auto kPatience = std::chrono::seconds(3);
 static constexpr auto kPatienceForCompiles = std::chrono::milliseconds(200);
 
 static std::atomic<bool> ending{false};
-static std::atomic<int> inside{0}, stopped{0}; // threads in calls from Python; of these, threads that go no further
+static std::atomic<int> inside{0}, stopped{0}; // threads in calls from Python; those of them that are stopped
 static std::thread::id endingThread;           // written before `ending`
 static thread_local unsigned calls = 0;
 
@@ -52,7 +52,7 @@ static void restore(PyThreadState *state) {
   }
 }
 
-// Both with the lock: only the end reads the number without.
+// Both are called with the lock held; only the exit code reads the number without it.
 CallFromPython::CallFromPython() : depth(calls) {
   if (!depth++)
     inside.store(inside.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -81,10 +81,10 @@ bool kiln::python::isEnding() { return isOver(); }
 
 void kiln::python::stopAtEnd() {
   if (isOver())
-    WithoutLock released; // and it is not given again
+    WithoutLock released; // never reacquired
 }
 
-//===-- Work apart -----------------------------------------------------------------------------------------------===//
+//===-- Work on separate threads ---------------------------------------------------------------------------------===//
 
 namespace {
 struct Work {
@@ -103,8 +103,8 @@ struct Running {
 };
 Running *running = new Running; // never destroyed: threads may outlive static destructors
 
-/// The end of a thread that compiles. A thread-local object made before those of the compiler, so destroyed after them:
-/// only then may whoever waits go on, and with it the process end.
+/// Marks the end of a compiling thread. A thread-local object created before the compiler's, and so destroyed after
+/// them: only then may the waiting thread go on, and the process end.
 struct EndOfWork {
   std::shared_ptr<Work> work;
   std::unique_ptr<ForkGuard> guard;
@@ -132,22 +132,22 @@ static void *runWork(void *given) {
     std::unique_ptr<std::shared_ptr<Work>> work(static_cast<std::shared_ptr<Work> *>(given));
     end.work = *work;
   }
-  // Until it is known to be done: a child has only the thread that waits for it.
+  // Held until the work is known to be done: a forked child has only the thread that waits for it.
   end.guard = std::make_unique<ForkGuard>();
   try {
     end.work->run();
   } catch (...) {
     end.work->thrown = std::current_exception();
   }
-  // Of a compile that nobody waits for any more this holds the last of its contexts, which takes LLVM's tables to end:
-  // so it is over before the compile counts as over.
+  // For a cancelled compile, this holds the last reference to its context, whose destruction needs LLVM's tables: so it
+  // is destroyed before the compile counts as ended.
   end.work->run = nullptr;
   return nullptr;
 }
 
-/// Starts the thread; false where the machine has none to give.
+/// Starts the thread; false if the system cannot create one.
 static bool start(const std::shared_ptr<Work> &work) {
-  // The compiler recurses over nested code. Only what is touched of a stack takes memory.
+  // The compiler recurses over nested code. A stack takes memory only where it is touched.
   for (size_t stack : {size_t(512) << 20, size_t(64) << 20, size_t(8) << 20}) {
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
@@ -213,7 +213,7 @@ template <typename Condition> static void waitUntil(Condition isOver, std::chron
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-/// Before static destructors: a compile that is still at it would find LLVM's tables gone.
+/// Runs before static destructors: a compile that is still running would find LLVM's tables destroyed.
 static void endProcess(int code, void *) {
   waitUntil([] { return !isCompiling(); }, kPatienceForCompiles);
   if (!isCompiling())
@@ -222,8 +222,8 @@ static void endProcess(int code, void *) {
   _exit(code);
 }
 
-/// Before Python is torn down: whoever is inside of Kiln leaves, or stops where it is. Kernels write to arrays that
-/// are about to go.
+/// Runs before Python is torn down: threads inside Kiln leave, or stop where they are, since kernels write to arrays
+/// that are about to be freed.
 static void endThreads() {
   endingThread = std::this_thread::get_id();
   ending = true;
@@ -236,8 +236,8 @@ static void endThreads() {
   int own = calls > 0;
   PyThreadState *state = PyEval_SaveThread();
   waitUntil([own] { return inside - stopped <= own; }, kPatience);
-  // What the process ends with runs backwards. A compile makes statics as it goes, which would end before a handler
-  // that was there first: so it is over by now, or this handler comes after all it has made yet.
+  // Exit handlers run in reverse order. A compile creates statics as it runs, which would be destroyed before an
+  // earlier handler runs: so either it has ended by now, or this handler is registered after all its statics so far.
   waitUntil([] { return !isCompiling(); }, kPatienceForCompiles);
   if (isCompiling())
     on_exit(endProcess, nullptr);
@@ -246,7 +246,7 @@ static void endThreads() {
 
 //===-- For kiln._compiler ---------------------------------------------------------------------------------------===//
 
-/// The file lies beside this one and is named alike.
+/// The file is next to this one and has a similar name.
 static std::string compilerFile() {
   Dl_info own;
   if (!dladdr(reinterpret_cast<void *>(&compilerFile), &own) || !own.dli_fname)
@@ -276,7 +276,7 @@ void kiln::python::bindInterpreter(py::module_ &m) {
   m.def("stop_at_end", stopAtEnd, "Long work calls it: where the interpreter is ending, the thread goes no further.");
   py::module_::import("atexit").attr("register")(py::cpp_function(endThreads));
   on_exit(endProcess, nullptr);
-  // A child has one thread, and none of the compiles.
+  // A forked child has one thread, and no compiles.
   pthread_atfork(nullptr, nullptr, [] {
     running = new Running;
     inside = calls > 0;

@@ -1,12 +1,12 @@
-// How kiln._compiler comes by the state of threads that Interpreter.cpp keeps in kiln._kiln: there is one interpreter,
-// and who waits for its end must know of the threads in both.
+// Gives kiln._compiler access to the thread state that Interpreter.cpp keeps in kiln._kiln: there is one interpreter,
+// and its exit must wait for the threads of both modules.
 #pragma once
 #include "compiler/pipeline/Toolchain.h"
 #include "python/bindings/Interpreter.h"
 
 namespace kiln::python {
 
-/// What kiln._kiln has for kiln._compiler, in its attribute `_interpreter`.
+/// The functions that kiln._kiln provides to kiln._compiler, in its attribute `_interpreter`.
 struct InterpreterTable {
   static constexpr const char *kName = "kiln._kiln._interpreter";
 
@@ -16,7 +16,7 @@ struct InterpreterTable {
   bool (*isEnding)();
   void (*stopAtEnd)();
   void (*runApart)(std::function<void()>, std::shared_ptr<std::atomic<bool>>);
-  /// The process's end waits for compiles before it destroys what the compiler's library has made so far.
+  /// Makes the process wait at exit for compiles before it destroys the statics created so far by the compiler library.
   void (*guardStatics)();
   const Toolchain &(*compilerTools)();
 };
@@ -24,7 +24,7 @@ struct InterpreterTable {
 /// In kiln._compiler: takes the table of kiln._kiln.
 void useInterpreter();
 
-/// The tools of kiln._compiler, loaded or not: what keys of the cache name.
+/// The tools of kiln._compiler, loaded or not, as cache keys name them.
 const Toolchain &compilerTools();
 
 } // namespace kiln::python

@@ -1,10 +1,10 @@
-// The extension module kiln._kiln: the runtime. What needs the compiler is in kiln._compiler, fifty times the size,
-// which is loaded when one of its names is first asked for here: a launch of code from the cache never does.
+// The extension module kiln._kiln: the runtime. Everything that needs the compiler is in kiln._compiler, which is fifty
+// times as large, and is loaded when one of its names is first used here. A launch of cached code never does that.
 #include "python/bindings/Bindings.h"
 
 namespace py = pybind11;
 
-// In both: the attribute is that of kiln._compiler.
+// Names in both modules: here they resolve to those of kiln._compiler.
 static constexpr const char *kOfCompiler[] = {
     "Artifact",           "Builder",       "Module",  "artifact_fields", "compile", "compile_text",
     "describe_placement", "describe_work", "restore", "stage_of_file",   "stages"};

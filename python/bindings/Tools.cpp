@@ -1,4 +1,4 @@
-// What a launch of kept code asks about targets and tools, for Python, without the compiler.
+// What launches of cached code need to know about targets and tools, for Python, without the compiler.
 #include "compiler/pipeline/Pipeline.h"
 #include "compiler/pipeline/Toolchain.h"
 #include "compiler/target/TargetText.h"

@@ -57,8 +57,8 @@ static llvm::DenseMap<PyTypeObject *, const TupleClass *> &getTupleClasses() {
   return table;
 }
 
-/// `Rows(x, 128, 100)`: the function that namedtuple writes for it makes a tuple of its arguments and asks `tuple` for
-/// another with the same items. Given all fields by their places, one is made here.
+/// `Rows(x, 128, 100)`: namedtuple's own constructor first makes a tuple of its arguments, then another one with the
+/// same items. If all fields are given by position, this makes the final tuple directly.
 static PyObject *makeStruct(PyObject *callable, PyObject *const *args, size_t flags, PyObject *names) {
   auto *type = reinterpret_cast<PyTypeObject *>(callable);
   Py_ssize_t count = PyVectorcall_NARGS(flags);
@@ -103,7 +103,7 @@ const TupleClass *kiln::python::findTupleClass(PyObject *value) {
         for (py::handle flag : flags[py::int_(1)])
           found->isStride.push_back(flag.cast<bool>());
         found->id = getConstantId(reinterpret_cast<PyObject *>(type)) + 1;
-        // What `kiln.struct` made has nobody's __new__ or __init__.
+        // Classes marked by `kiln.struct` have no __new__ or __init__ of the user's.
         if (!type->tp_vectorcall && PyDict_GetItemString(type->tp_dict, "__kiln_plain_struct__"))
           type->tp_vectorcall = makeStruct;
       }
@@ -132,7 +132,7 @@ bool ArgumentReader::addTuple(CallEncoder &encoder, const ParameterRule &rule, P
   for (Py_ssize_t i = 0; i < size; ++i) {
     item.isStride = rule.isStride || (kind->id && kind->isStride[i]) ||
                     (isNamed && llvm::is_contained(rule.strideFields, kind->names[i]));
-    if (collectExtents) // what checks call the array
+    if (collectExtents) // the array's name in checks
       item.name = rule.name + "." + (isNamed ? kind->names[i] : std::to_string(i));
     PyObject *part = PyTuple_GET_ITEM(value, i);
     if (kind->id && kind->isConstexpr[i] ? addConstant(encoder, part) : addValue(encoder, item, part))
@@ -174,7 +174,7 @@ bool ArgumentReader::addDescriptor(CallEncoder &encoder, const ParameterRule &ru
   Memory memory;
   if (!readArray(base.ptr(), memory) || !finishArray(rule, memory))
     return false;
-  alive.push_back(base); // the descriptor may be given another one, or make one for whoever asks
+  alive.push_back(base); // the descriptor's base may be replaced, or may be a temporary
   if (Status status = launch::checkDescriptor(memory.element, memory.address, block, shape, strides); !status.ok())
     return fail(status.getMessage());
   bool nan =
@@ -246,8 +246,8 @@ bool ArgumentReader::addValue(CallEncoder &encoder, const ParameterRule &rule, P
 
 //===-- Constants ------------------------------------------------------------------------------------------------===//
 
-/// Objects that stand for constants, by equality; the index is the id. They live as long as the process, as the code
-/// compiled for them does.
+/// Objects used as constants, by equality; the index is the id. They live until the process ends, like the code
+/// compiled for them.
 static py::dict &getObjectIds() {
   static py::dict &ids = *new py::dict;
   return ids;
@@ -259,13 +259,13 @@ static std::vector<py::object> &getObjects() {
 
 py::object kiln::python::getConstantObject(int64_t id) { return getObjects().at(id); }
 
-/// The number of a constant in keys; below zero, with a Python error set, for one that cannot be hashed.
+/// The id of a constant in keys; negative, with a Python error set, if it cannot be hashed.
 static int64_t getConstantId(PyObject *value) {
   PyObject *known = PyDict_GetItemWithError(getObjectIds().ptr(), value);
   if (known || PyErr_Occurred())
     return known ? PyLong_AsLongLong(known) : -1;
-  // Its number is taken before it is entered: that hashes and compares, which may run Python, and constants of other
-  // launches. One that is equal may have come first.
+  // Take the id before inserting: insertion hashes and compares, which may run Python and insert constants of other
+  // launches. An equal one may have been inserted first.
   py::int_ number(getObjects().size());
   getObjects().push_back(py::reinterpret_borrow<py::object>(value));
   PyObject *entered = PyDict_SetDefault(getObjectIds().ptr(), value, number.ptr());
@@ -313,7 +313,7 @@ bool ArgumentReader::addConstant(CallEncoder &encoder, PyObject *value) {
       if (!addConstant(encoder, PyTuple_GET_ITEM(value, i)))
         return false;
   } else if (PyList_Check(value)) {
-    // As it is now: what hashing an item does may change the list.
+    // A snapshot: hashing an item may change the list.
     py::object items = py::reinterpret_steal<py::object>(PySequence_Tuple(value));
     return addConstant(encoder, items.ptr());
   } else if (kind == ValueClass::NumpyArray || kind == ValueClass::TorchTensor || kind == ValueClass::Interface ||

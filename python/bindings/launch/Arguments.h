@@ -1,5 +1,5 @@
-// From Python values to an encoded call: numbers, arrays of every library that describes its memory, descriptors,
-// tuples, constants. Plain CPython API, because this is the fast path of every launch.
+// Encodes the Python values of a call: numbers, arrays of every library that describes its memory, descriptors, tuples,
+// constants. Uses the plain CPython API, because this is the fast path of every launch.
 #pragma once
 #include "runtime/launch/Monitor.h"
 #include "runtime/launch/Specialize.h"
@@ -8,58 +8,58 @@
 
 namespace kiln::python {
 
-/// By storage, from its first byte to behind its last: whether it overlaps no other.
+/// For each storage, as [begin, end): whether it overlaps no other.
 llvm::SmallVector<bool, 16> findDisjoint(llvm::ArrayRef<std::pair<uintptr_t, uintptr_t>> storages);
 
 /// The bytes that an array with these strides reaches.
 void setBounds(uintptr_t address, int rank, const int64_t *shape, const int64_t *byteStrides, int64_t itemBytes,
                uintptr_t &begin, uintptr_t &end);
 
-/// What the class of a tuple says about its items: found once, because named tuples and structs come with every launch.
+/// The properties of a tuple's class: computed once, because every launch may pass named tuples and structs.
 struct TupleClass {
   llvm::SmallVector<std::string, 8> names; ///< of the fields; none for a plain tuple
   std::string joined;                      ///< the names with commas; empty for a struct, whose class knows them
-  int64_t id = 0;                          ///< of a struct: what its class is called in keys
+  int64_t id = 0;                          ///< for a struct: the id of its class in keys
   llvm::SmallVector<bool, 8> isConstexpr;  ///< of a struct, by field
-  llvm::SmallVector<bool, 8> isStride;     ///< of a struct, by field: its methods make strides of descriptors of it
+  llvm::SmallVector<bool, 8> isStride; ///< for a struct, by field: its methods compute strides of descriptors from it
 };
-/// That of a tuple; lives for ever. Null with a Python error set.
+/// The class of a tuple; never freed. Null with a Python error set.
 const TupleClass *findTupleClass(PyObject *value);
 
-/// Which machine a launch may go to.
+/// Where a launch may run.
 struct PlacementRule {
-  /// Arrays decide: on a CUDA device there, else the CPU. `cuda`: a GPU, whatever the arrays.
+  /// If false, the arrays decide: the CUDA device that holds them, else the CPU. If true, a GPU regardless of arrays.
   bool cuda = false;
-  bool stage = false; ///< arrays of the host are copied to the GPU and back
+  bool stage = false; ///< host arrays are copied to the GPU and back
 };
 
 /// Where the memory of an array is: a CUDA device, or one of these.
-constexpr int onHost = -1, onNothing = -2; ///< nothing: it only stands for its type, or is empty
+constexpr int onHost = -1, onNothing = -2; ///< onNothing: it is empty, or only stands for its type
 
-/// Encodes the values of one call. Holds what must stay alive until the launch has ended.
+/// Encodes the values of one call. Holds references to everything that must stay alive until the launch has ended.
 class ArgumentReader {
 public:
   /// `collectExtents`: also note the storage behind each array, for the checks.
   ArgumentReader(bool collectExtents, PlacementRule placement) : collectExtents(collectExtents), placement(placement) {}
 
-  /// Encodes the value of a parameter that is not constexpr. False leaves a sentence in `problem` ("expected …, got
-  /// …"), or a Python error set if the value's own code raised.
+  /// Encodes the value of a parameter that is not constexpr. On failure returns false, with a message in `problem`
+  /// ("expected …, got …"), or with a Python error set if the value's own code raised.
   bool addValue(launch::CallEncoder &encoder, const launch::ParameterRule &rule, PyObject *value);
 
-  /// Encodes a value the code is compiled for.
+  /// Encodes a constexpr value.
   bool addConstant(launch::CallEncoder &encoder, PyObject *value);
 
-  /// Reads an array for its address alone.
+  /// Reads only the address of an array.
   bool addAddress(PyObject *value, const void *&address);
 
   /// For each array read so far, in order: whether its storage is known and overlaps that of no other array, so that no
   /// valid access through another array reaches it.
   llvm::SmallVector<bool, 16> findDisjoint() const { return python::findDisjoint(storages); }
 
-  /// An array that was read: where its memory is.
+  /// The memory of an array that was read.
   struct Array {
     const void *address;
-    uintptr_t begin, end; ///< of the storage; 0 and UINTPTR_MAX when nobody knows
+    uintptr_t begin, end; ///< of the storage; 0 and UINTPTR_MAX if unknown
     int device;
     PyObject *tensor; ///< of torch, or null
   };
@@ -69,24 +69,23 @@ public:
   unsigned countArrays() const { return unsigned(storages.size()); }
   bool isReadOnly(unsigned array) const { return llvm::is_contained(readOnly, array); }
 
-  /// The first array that may not be written though `metadata` says the code writes it: the name of its argument, or
-  /// empty.
+  /// The argument name of the first read-only array that the code writes, according to `metadata`; empty if none.
   llvm::StringRef findReadOnly(const artifact::Metadata &metadata) const;
 
-  /// Says whether every array has memory for its elements. If one has not, false, with `problem`, and `culprit` the
-  /// parameter of the array.
+  /// Whether every array has memory for its elements. If one has not, returns false, with `problem` set and `culprit`
+  /// the array's parameter.
   bool haveData();
 
-  /// Counts a write to each tensor of torch that `metadata` says the code writes.
+  /// Counts a write to each torch tensor that the code writes, according to `metadata`.
   void countWrites(const artifact::Metadata &metadata) const;
 
-  /// Decides where the launch goes from where its arrays are: a CUDA device's number, `onHost`, or `onNothing` for a
-  /// launch on any GPU. If they do not fit together, false, with `problem`, and `culprit` the parameter of the array.
+  /// Decides from the arrays' places where the launch runs: a CUDA device's number, `onHost`, or `onNothing` for any
+  /// GPU. If the arrays conflict, returns false, with `problem` set and `culprit` the array's parameter.
   bool resolveDevice(int &device);
 
-  /// Whether the array with this number, in order, is copied to the device for the launch.
+  /// Whether the array with this index is copied to the device for the launch.
   bool isStaged(unsigned array) const { return placement.stage && devices[array] == onHost; }
-  /// Whether the launch is one of a program of the host, which waits for it: unless all its arrays are on the device.
+  /// Whether the launch is staged, and the host waits for it: true unless all its arrays are on the device.
   bool isStaged() const { return placement.stage && (devices.empty() || llvm::is_contained(devices, int(onHost))); }
 
   unsigned parameter = 0; ///< whose value is being read: set by the caller
@@ -94,8 +93,9 @@ public:
   std::string problem;
   std::string hint;
   std::vector<launch::BufferExtent> extents;              ///< by array
-  llvm::SmallVector<std::pair<int, void *>, 0> producers; ///< streams that arrays must be waited for on, by device
-  llvm::SmallVector<pybind11::object, 2> alive; ///< what arrays lie in that nobody else may keep until the launch
+  llvm::SmallVector<std::pair<int, void *>, 0> producers; ///< streams on which arrays are produced, by device
+  llvm::SmallVector<pybind11::object, 2>
+      alive; ///< owners of arrays' memory that might otherwise be freed before the launch
 
 private:
   bool fail(std::string message, std::string likelyFix = "");
@@ -107,10 +107,10 @@ private:
     artifact::ElementType element;
     void *address = nullptr;
     bool writable = true;
-    uintptr_t begin = 0, end = UINTPTR_MAX; ///< of the storage; as here when nobody knows
-    uintptr_t viewBegin = 1, viewEnd = 0;   ///< what sizes and strides reach; as here when nobody knows
+    uintptr_t begin = 0, end = UINTPTR_MAX; ///< of the storage; these values if unknown
+    uintptr_t viewBegin = 1, viewEnd = 0;   ///< the range that sizes and strides reach; these values if unknown
     int device = onHost;
-    bool missing = false;       ///< there are elements, but no memory holds them
+    bool missing = false;       ///< it has elements, but no memory for them
     PyObject *tensor = nullptr; ///< of torch
   };
   bool readArray(PyObject *value, Memory &memory);
@@ -128,7 +128,7 @@ private:
   PlacementRule placement;
   llvm::SmallVector<int, 16> devices;                              ///< by array
   llvm::SmallVector<const void *, 16> addresses;                   ///< by array
-  llvm::SmallVector<unsigned, 16> parameters;                      ///< by array: the parameter it came for
+  llvm::SmallVector<unsigned, 16> parameters;                      ///< by array: its parameter
   llvm::SmallVector<std::pair<uintptr_t, uintptr_t>, 16> storages; ///< by array
   llvm::SmallVector<PyObject *, 16> tensors;                       ///< by array: of torch, or null
   std::optional<unsigned> dataless;                                ///< the parameter of an array without data
@@ -140,7 +140,7 @@ private:
 /// None).
 pybind11::object toPython(const launch::Specialization &specialization);
 
-/// The object a constant of kind Object stands for.
+/// The object of a constant of kind Object.
 pybind11::object getConstantObject(int64_t id);
 
 } // namespace kiln::python

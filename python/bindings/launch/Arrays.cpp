@@ -1,4 +1,4 @@
-// The memory behind an array, as its library describes it: numpy by its object, torch by its methods, others by
+// The memory of an array, as described by its library: numpy by its object, torch by its methods, others by
 // `__array_interface__` or DLPack.
 #include "python/bindings/launch/Arguments.h"
 #include "python/bindings/launch/Torch.h"
@@ -14,7 +14,7 @@ using artifact::ElementType;
 using launch::ParameterRule;
 
 namespace {
-// DLPack's structures, as its specification lays them out.
+// DLPack's structures, as laid out in its specification.
 struct DLTensor {
   void *data;
   int32_t deviceType, deviceId;
@@ -52,7 +52,7 @@ void kiln::python::setBounds(uintptr_t address, int rank, const int64_t *shape, 
   }
 }
 
-/// The array that owns the memory: views, as_strided's holder objects and subclasses are walked through.
+/// The array that owns the memory, found through views, as_strided's holder objects and subclasses.
 static py::object getOwner(PyObject *array) {
   py::object owner = py::reinterpret_borrow<py::object>(array);
   for (;;) {
@@ -84,8 +84,8 @@ bool ArgumentReader::readNumpy(PyObject *value, Memory &memory) {
               memory.viewEnd);
     return true;
   }
-  // On every launch: only what costs nothing. A view of another element type, or of memory that is no array's, stays
-  // unknown.
+  // This runs at every launch, so only cheap checks: views of another element type, or of memory that belongs to no
+  // array, stay unknown.
   const auto *whole = array;
   while (whole->base && whole->descr == array->descr && classify(whole->base) == ValueClass::NumpyArray)
     whole = py::detail::array_proxy(whole->base);
@@ -96,7 +96,7 @@ bool ArgumentReader::readNumpy(PyObject *value, Memory &memory) {
   return true;
 }
 
-/// The number of elements, as tensors of torch and their like say it; negative where they do not.
+/// The number of elements according to torch tensors and similar classes; negative if they do not tell.
 static int64_t countElements(PyObject *value) {
   py::object number = hasAttribute(value, "numel") ? py::handle(value).attr("numel")() : py::none();
   if (PyLong_Check(number.ptr()))
@@ -121,7 +121,7 @@ bool ArgumentReader::readTorch(PyObject *value, Memory &memory) {
   if (tensor.hasView) {
     memory.viewBegin = tensor.viewBegin;
     memory.viewEnd = tensor.viewEnd;
-    // A storage that was made smaller, or left without memory, keeps its tensors.
+    // A storage may have been shrunk, or freed, while it still has tensors.
     memory.missing = tensor.viewBegin != tensor.viewEnd && (tensor.viewEnd > tensor.end || !tensor.address);
   }
   memory.element = tensor.element;
@@ -138,7 +138,7 @@ bool ArgumentReader::readTorch(PyObject *value, Memory &memory) {
   return true;
 }
 
-/// What memory does not hold as a kernel would read it.
+/// Refuses tensors whose memory does not hold their values the way a kernel would read them.
 bool ArgumentReader::refuseTorch(PyObject *value) {
   py::object layout = getOptionalAttribute(value, "layout");
   if (layout && !layout.is_none() && getText(layout.ptr()) != "torch.strided")
@@ -163,7 +163,7 @@ bool ArgumentReader::readTorchSlowly(PyObject *value, Memory &memory) {
   static PyObject *isCpuName = PyUnicode_InternFromString("is_cpu");
   py::object isCpu = py::reinterpret_steal<py::object>(PyObject_GetAttr(value, isCpuName));
   if (!isCpu)
-    PyErr_Clear(); // not torch's own, which may tell of its device all the same
+    PyErr_Clear(); // not one of torch's own; it may have a device all the same
   py::object device = isCpu.ptr() == Py_True ? py::object() : getOptionalAttribute(value, "device");
   py::object kind = device ? getOptionalAttribute(device.ptr(), "type") : py::object();
   std::string where = kind ? getText(kind.ptr()) : "";
@@ -182,7 +182,7 @@ bool ArgumentReader::readTorchSlowly(PyObject *value, Memory &memory) {
   if (!element)
     return fail(llvm::formatv("expected a tensor of {0}, got one of {1}", knownElementTypes, getText(dtype.ptr())));
   memory.element = *element;
-  // A fake tensor has an address only under protest.
+  // A fake tensor must not be asked for its address: torch objects.
   if (llvm::StringRef(Py_TYPE(value)->tp_name) != "FakeTensor") {
     py::object address = py::reinterpret_steal<py::object>(PyObject_CallMethodNoArgs(value, dataPtr));
     if (address)
@@ -194,11 +194,11 @@ bool ArgumentReader::readTorchSlowly(PyObject *value, Memory &memory) {
     return fail("");
   if (!memory.address) {
     memory.missing = countElements(value) != 0;
-    memory.end = 0; // an empty tensor, or one that only stands for its type
+    memory.end = 0; // it is empty, or only stands for its type
     if (memory.device == onHost)
       memory.device = onNothing;
   }
-  // Wrappers may answer with themselves, to whom wants the address alone.
+  // Wrappers may return themselves here, for callers that only want the address.
   py::object storage;
   if (memory.address && hasAttribute(value, "untyped_storage"))
     storage = py::handle(value).attr("untyped_storage")();
@@ -208,10 +208,11 @@ bool ArgumentReader::readTorchSlowly(PyObject *value, Memory &memory) {
   } else if (collectExtents) {
     memory.begin = reinterpret_cast<uintptr_t>(memory.address);
     py::object bytes = getOptionalAttribute(value, "nbytes");
-    // A wrapper that does not know its size checks nothing: everything from its address on is inside.
+    // If a wrapper does not know its size, nothing can be checked: everything from its address on counts as inside.
     memory.end = bytes && PyLong_Check(bytes.ptr()) ? memory.begin + bytes.cast<uintptr_t>() : UINTPTR_MAX;
   }
-  if (!isCpu && !numbered && where != "cpu" && memory.address) // the driver knows its own memory, if there is one
+  if (!isCpu && !numbered && where != "cpu" &&
+      memory.address) // ask the driver, if there is one: it knows its own memory
     if (std::optional<int> found = device::findDeviceOf(memory.address))
       memory.device = *found;
   return true;
@@ -236,7 +237,7 @@ static std::optional<ElementType> parseTypeString(llvm::StringRef text) {
   }
 }
 
-/// Element type, address and bounds: what both kinds of array interface say alike.
+/// Reads element type, address and bounds, which both kinds of array interface describe in the same way.
 bool ArgumentReader::readInterfaceShape(const py::dict &interface, Memory &memory) {
   py::object data = interface.contains("data") ? py::object(interface["data"]) : py::none();
   if (!py::isinstance<py::tuple>(data))
@@ -258,14 +259,14 @@ bool ArgumentReader::readInterfaceShape(const py::dict &interface, Memory &memor
     for (size_t i = shape.size(); i-- > 0; stride *= shape[i])
       strides[i] = stride;
   }
-  // The bounds of the view: enough for the checks, but its storage may reach further.
+  // The bounds of the view suffice for the checks; its storage may be larger.
   if (collectExtents)
     setBounds(reinterpret_cast<uintptr_t>(memory.address), shape.size(), shape.data(), strides.data(), bytes,
               memory.begin, memory.end);
   return true;
 }
 
-/// The element type of `typestr`; the object's own dtype where numpy has no letter for it.
+/// The element type of `typestr`; that of the object's dtype if numpy has no letter for it.
 static std::optional<ElementType> readInterfaceType(PyObject *value, const py::dict &interface) {
   std::optional<ElementType> element = parseTypeString(interface["typestr"].cast<std::string>());
   if (!element)
@@ -284,7 +285,7 @@ bool ArgumentReader::readInterface(PyObject *value, Memory &memory) {
   return readInterfaceShape(interface, memory);
 }
 
-/// Why no address of a GPU can be known here: ": no CUDA driver …"; empty with a driver.
+/// Why GPU addresses cannot be checked here: ": no CUDA driver …"; empty with a driver.
 static std::string explainNoDriver() {
   ErrorOr<const device::CudaDriver *> driver = device::CudaDriver::get();
   return driver.ok() ? "" : ": " + driver.getStatus().getMessage();
@@ -310,7 +311,7 @@ bool ArgumentReader::readCudaInterface(PyObject *value, Memory &memory) {
                               "address {1:x}{2}",
                               getTypeName(value), reinterpret_cast<uintptr_t>(memory.address), explainNoDriver()));
   memory.device = *device;
-  // What its producer has queued must have ended before the kernel starts; 1 is the legacy stream, as the driver's own.
+  // The producer's queued work must end before the kernel starts; 1 is the legacy stream, as in the driver.
   py::object stream = interface.contains("stream") ? py::object(interface["stream"]) : py::none();
   if (PyLong_Check(stream.ptr()))
     producers.push_back({*device, PyLong_AsVoidPtr(stream.ptr())});
@@ -355,7 +356,7 @@ bool ArgumentReader::readDlpack(PyObject *value, Memory &memory) {
           "copy it to the CPU first");
     if (type == cuda || type == managed) {
       memory.device = py::int_(py::object(device[1])).cast<int>();
-      // The producer makes this stream wait for what it has queued; 1 stands for the legacy stream.
+      // The producer makes this stream wait for its queued work; 1 stands for the legacy stream.
       auto stream = reinterpret_cast<intptr_t>(getTorchStream(memory.device));
       capsule = py::handle(value).attr("__dlpack__")(py::arg("stream") = stream ? stream : 1);
     }
@@ -458,7 +459,7 @@ static std::string describePlace(int device) {
 
 bool ArgumentReader::resolveDevice(int &device) {
   device = placement.cuda ? onNothing : onHost;
-  int first = -1; // the array on a GPU that decides
+  int first = -1; // the first array on a GPU, which decides
   for (size_t i = 0; i < devices.size(); ++i)
     if (devices[i] >= 0) {
       if (first < 0) {
@@ -471,11 +472,11 @@ bool ArgumentReader::resolveDevice(int &device) {
                           describePlace(device), describePlace(devices[i])));
       }
     }
-  // Copies there and back are for launches of host arrays alone: beside an array on a GPU they are a mistake as ever.
+  // Only launches whose arrays are all on the host are staged: mixing them with arrays on a GPU is an error as always.
   if (device == onHost || (placement.stage && first < 0))
     return true;
   for (size_t i = 0; i < devices.size(); ++i) {
-    // Pinned memory is the driver's: a GPU reaches it at the same address.
+    // Pinned memory belongs to the driver: a GPU can access it at the same address.
     if (devices[i] != onHost || device::isPinned(addresses[i]))
       continue;
     culprit = parameters[i];

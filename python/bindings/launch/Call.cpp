@@ -1,4 +1,4 @@
-// The launch path. Python is called back only for what is new or wrong.
+// The launch path. It calls back into Python only for something new or wrong.
 #include "python/bindings/launch/Call.h"
 #include "python/bindings/Interpreter.h"
 #include "python/bindings/launch/Arguments.h"
@@ -17,7 +17,7 @@ using namespace kiln;
 using namespace kiln::python;
 using launch::CallEncoder;
 
-/// Whether to tell of arrays that are not in the order of their indices (`KILN_WARN_STRIDES`).
+/// Whether to warn of arrays not stored in the order of their indices (`KILN_WARN_STRIDES`).
 static std::atomic<bool> warnStrides = false;
 
 void kiln::python::setWarnStrides(bool on) { warnStrides = on; }
@@ -29,7 +29,7 @@ struct LaunchHooks {
   PyObject *enter = nullptr, *exit = nullptr;
 } launchHooks;
 
-/// The value a watched name has now, as a new or borrowed-then-owned reference; empty if undefined.
+/// The current value of a watched name, as an owned reference; empty if undefined.
 py::object readWatched(const Watched &item) {
   PyObject *holder = item.holder.ptr();
   if (PyDict_CheckExact(holder))
@@ -42,7 +42,7 @@ py::object readWatched(const Watched &item) {
   return py::reinterpret_steal<py::object>(value);
 }
 
-/// Whether nothing has been written to that is watched: seen without running Python.
+/// Whether nothing that is watched has been written to. Runs no Python.
 bool isUntouched(const LauncherState::Watches &watches) {
   return watches.others.empty() && llvm::all_of(watches.names, [](const LauncherState::WatchedNames &names) {
            uint64_t version = getVersion(names.dictionary.ptr());
@@ -64,14 +64,14 @@ bool isCurrent(LauncherState::Watches &watches) {
   return llvm::all_of(watches.others, [](const Watched &item) { return readWatched(item).ptr() == item.value.ptr(); });
 }
 
-/// Another thread may do the same meanwhile, with other values of its own: what a call goes by is what it gets here.
+/// Another thread may do the same concurrently, with its own values: a call must use the result it gets here.
 std::shared_ptr<LauncherState::Watches> revalidate(LauncherState &state) {
   LaunchTerms terms = state.owner.revalidate();
   auto watches = std::make_shared<LauncherState::Watches>();
   for (py::handle item : terms.watched) {
     py::tuple triple = py::reinterpret_borrow<py::tuple>(item);
     Watched entry{triple[0], triple[1], {}};
-    // Read here rather than taken from Python, so that "undefined" needs no stand-in.
+    // Read here rather than passed from Python, so that "undefined" needs no placeholder.
     entry.value = readWatched(entry);
     if (!PyDict_CheckExact(entry.holder.ptr())) {
       watches->others.push_back(std::move(entry));
@@ -96,7 +96,7 @@ std::shared_ptr<LauncherState::Watches> revalidate(LauncherState &state) {
   return state.watches = watches;
 }
 
-/// What holds on this thread. Another may ask meanwhile, in scopes of its own.
+/// The watches of this thread. Other threads may ask concurrently, in their own scopes.
 std::shared_ptr<LauncherState::Watches> findCurrent(LauncherState &state) {
   std::shared_ptr<LauncherState::Watches> watches = state.watches;
   return watches && isCurrent(*watches) ? watches : revalidate(state);
@@ -116,7 +116,7 @@ public:
                        std::vector<ParameterMark> &marks, py::dict &named);
 
 private:
-  /// All up to the launch: what runs, with arguments that are bound, on this grid.
+  /// Everything before the launch itself: finds the code to run with the bound arguments on this grid.
   Compiled resolve(device::Grid where, std::vector<ParameterMark> *marks = nullptr);
   void checkWritable(const Compiled &compiled);
   LaunchRecord makeRecord(const Compiled &compiled, device::Grid where);
@@ -124,13 +124,13 @@ private:
   [[noreturn]] void explainBinding(PyObject *const *args, size_t positional, PyObject *names);
   void encodeArguments(std::vector<ParameterMark> *marks = nullptr);
   bool asksForDescriptors() const;
-  /// Takes back what the key says for the sake of descriptors.
+  /// Removes from the key what was added for descriptors.
   void dropDescribed(std::vector<ParameterMark> *marks);
   void encodeOptions();
   py::dict collectNamed();
   device::Grid evaluateGrid();
   Compiled findOrCompile();
-  /// Enters what was compiled, and drops what was used least of late where there is too much.
+  /// Enters compiled code in the table; if there are too many entries, drops the least recently used.
   void keep(KernelTable *table, const Compiled &compiled);
   [[noreturn]] void refuseReadOnly(llvm::StringRef name);
   [[noreturn]] void refuseCulprit();
@@ -146,7 +146,7 @@ private:
   py::object variadic;
   bool warmup = false;
   bool described = false;     ///< pointers may have become descriptors
-  bool changesOption = false; ///< launched as if the options were others
+  bool changesOption = false; ///< launched as if with other options
   Compiled *known = nullptr;  ///< the table's entry, where there was one
   CallEncoder encoder;
   size_t argumentKeySize = 0;
@@ -183,10 +183,10 @@ void Call::bind(PyObject *const *args, size_t positional, PyObject *names) {
   }
   for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i) {
     PyObject *name = PyTuple_GET_ITEM(names, i), *value = args[positional + i];
-    // Names in source code are interned: identity nearly always answers.
+    // Names in source code are interned: comparing identity nearly always suffices.
     auto found = llvm::find_if(state.parameters, [&](Parameter &p) { return p.name.ptr() == name; });
     if (found == state.parameters.end()) {
-      // A parameter of this name would have been found.
+      // A parameter with this name would have been found before.
       auto option = llvm::find_if(state.optionNames, [&](py::object &option) { return option.ptr() == name; });
       if (option != state.optionNames.end()) {
         options[option - state.optionNames.begin()] = value;
@@ -234,7 +234,7 @@ void Call::encodeArguments(std::vector<ParameterMark> *marks) {
     encoder.addConstantBool(alone);
 }
 
-/// Whether pointers may become descriptors. What is no answer (refused later) counts as one.
+/// Whether pointers may become descriptors. An invalid value (refused later) counts as true.
 bool Call::asksForDescriptors() const {
   PyObject *given = state.describePointers >= 0 ? options[state.describePointers] : nullptr;
   return given && given != Py_None ? given == Py_True : current->describesPointers;
@@ -245,7 +245,7 @@ void Call::encodeOptions() {
     if (!options[i] || options[i] == Py_None)
       continue;
     encoder.addConstantInteger(i);
-    // A table (`extern_libs`) counts by its entries.
+    // A dictionary (`extern_libs`) is encoded by its entries.
     py::object entries = PyDict_Check(options[i]) ? py::reinterpret_steal<py::object>(PyDict_Items(options[i]))
                                                   : py::reinterpret_borrow<py::object>(options[i]);
     if (reader.addConstant(encoder, entries.ptr()))
@@ -256,7 +256,7 @@ void Call::encodeOptions() {
   }
 }
 
-/// The argument that the reader could not make use of.
+/// Raises the error about the argument that the reader refused.
 void Call::refuseCulprit() {
   state.owner.refuseArgument(state.parameters[reader.culprit].name, values[reader.culprit], reader.problem,
                              reader.hint);
@@ -267,7 +267,7 @@ void Call::resolveDevice() {
     refuseCulprit();
   if (device != onNothing)
     return;
-  // Any GPU: the one in use on this thread, else the first; without a driver the code is only compiled.
+  // Any GPU will do: the current one of this thread, else the first; without a driver, only compile.
   ErrorOr<int> count = device::CudaDevice::count();
   if (count.ok() && *count > 0)
     device = std::max(device::CudaDevice::getCurrent(), 0);
@@ -314,7 +314,7 @@ device::Grid Call::evaluateGrid() {
                            py::str(index).cast<std::string>()));
   };
   if (PyTuple_Check(value.ptr()) || PyList_Check(value.ptr())) {
-    // As it is now: what gives a side may change the list.
+    // A snapshot: converting a side may change the list.
     auto items = py::reinterpret_steal<py::tuple>(PySequence_Tuple(value.ptr()));
     if (items.size() < 1 || items.size() > 3)
       refuse(llvm::formatv("expected 1 to 3 dimensions, got {0}", items.size()));
@@ -334,7 +334,7 @@ device::Grid Call::evaluateGrid() {
 }
 
 void Call::refuseReadOnly(llvm::StringRef name) {
-  // `pair.0` and `desc` belong to the parameter before the point.
+  // `pair.0` belongs to the parameter before the dot, `desc` to itself.
   auto parameter =
       llvm::find_if(state.parameters, [&](const Parameter &p) { return p.rule.name == name.split('.').first; });
   size_t index = parameter - state.parameters.begin();
@@ -345,7 +345,7 @@ void Call::refuseReadOnly(llvm::StringRef name) {
 }
 
 Compiled Call::findOrCompile() {
-  // What is new of a GPU is at the end, so that the key without it names the code.
+  // The GPU's number is at the end, so that the key without it identifies the code.
   size_t codeKeySize = encoder.getKey().size();
   encoder.addConstantInteger(device);
   KernelTable *table = current->table;
@@ -383,7 +383,7 @@ Compiled Call::findOrCompile() {
     return compiled;
   }
   compiled.kernel = object.attr("loaded").cast<PyLoadedKernel &>().kernel;
-  // The block was packed before the code existed; both must have the same idea of it.
+  // The block was packed before the code existed; both must agree on its layout.
   uint32_t blockBytes;
   std::vector<artifact::ArgumentSpec> packed = launch::flatten(state.names, specializations, blockBytes);
   const artifact::Metadata &metadata = compiled.kernel->getMetadata();
@@ -397,7 +397,7 @@ Compiled Call::findOrCompile() {
 
 void Call::keep(KernelTable *table, const Compiled &compiled) {
   (*table)[encoder.getKey()] = compiled;
-  // Counted anew each time: the owner runs Python, which may drop some too.
+  // Recounted each time: the owner runs Python, which may drop entries too.
   auto count = [&] {
     size_t sum = 0;
     for (auto &[prefix, entries] : state.tables)
@@ -422,7 +422,7 @@ void Call::keep(KernelTable *table, const Compiled &compiled) {
 
 } // namespace
 
-/// Until it has ended. Apart, so that a launch on a GPU has no more to set up than it needs.
+/// Launches on the CPU and waits for the end. A separate function, to keep the setup of GPU launches small.
 [[gnu::noinline]] static void launchOnHost(LauncherState &state, const Compiled &compiled, device::Grid grid,
                                            const void *block, std::vector<launch::BufferExtent> extents) {
   const artifact::Metadata &metadata = compiled.kernel->getMetadata();
@@ -443,7 +443,7 @@ void Call::keep(KernelTable *table, const Compiled &compiled) {
     request.attendant = &released;
     status = compiled.kernel->launch(request);
   }
-  // A signal's handler has raised: what was printed until then is shown all the same.
+  // If a signal handler raises, what was printed until then is still shown.
   std::optional<py::error_already_set> raised;
   if (PyErr_Occurred())
     raised.emplace();
@@ -570,7 +570,7 @@ void Call::dropDescribed(std::vector<ParameterMark> *marks) {
 
 Compiled Call::resolve(device::Grid where, std::vector<ParameterMark> *marks) {
   encodeArguments(marks);
-  // `warmup`, always the first option, is no property of the code.
+  // `warmup`, always the first option, does not affect the code.
   if (options[0]) {
     warmup = PyObject_IsTrue(options[0]) == 1;
     options[0] = nullptr;
@@ -584,7 +584,7 @@ Compiled Call::resolve(device::Grid where, std::vector<ParameterMark> *marks) {
       options[state.describePointers] = Py_False;
   };
   if (asksForDescriptors()) {
-    // Code with descriptors in place of pointers holds for counts that do not wrap; others get code without.
+    // Code with descriptors instead of pointers is valid only for counts that do not wrap; others get code without.
     bool bounded = encoder.isBounded() && std::max({where.x, where.y, where.z}) <= artifact::kMostPrograms;
     described = bounded && device != onHost;
     if (!described)
@@ -598,7 +598,7 @@ Compiled Call::resolve(device::Grid where, std::vector<ParameterMark> *marks) {
   if (!described || !compiled.kernel || where.count() == 0 ||
       !compiled.kernel->getMetadata().findNotPositive(encoder.getBlock(), {where.x, where.y, where.z}))
     return compiled;
-  // The grid is not one that it was compiled for.
+  // The code was not compiled for such a grid.
   described = false;
   encoder.truncateKey(withoutOptions);
   dropDescribed(marks);
@@ -617,13 +617,13 @@ PyObject *Call::run(PyObject *const *args, size_t positional, PyObject *names) {
   bind(args, positional, names);
   device::Grid where = evaluateGrid();
   device::Grid plain;
-  if (!readPlainGrid(grid, plain)) // such a one has been looked at already
+  if (!readPlainGrid(grid, plain)) // a plain grid has been handled already
     if (PyObject *done = launchLike(state, *current, where, args, positional, names))
       return done;
   Compiled compiled = resolve(where);
   if (!warmup && where.count() > 0) {
     checkWritable(compiled);
-    // Before Python can run, and with it another launch that drops the entry.
+    // Do this before Python can run, and launch something that drops the entry.
     if (known && !changesOption && reader.producers.empty() && canRepeat(*current))
       notePattern(state, current,
                   {args, positional, names, values, options, device, described, disjoint, encoder.getBlock(),
@@ -717,7 +717,7 @@ bool LaunchRecord::isCurrent() {
   std::shared_ptr<const LauncherState::Current> found = findCurrent(*state)->current;
   if (found == current)
     return true;
-  // Somebody has looked anew, and may have found what was there before.
+  // Revalidation may have found the same state as before.
   const LauncherState::Current &now = *found;
   if (generation != state->generation || now.prefix != current->prefix || now.table != current->table ||
       now.collectExtents != current->collectExtents || now.placement.cuda != current->placement.cuda ||
@@ -733,7 +733,7 @@ Recorder *&Recorder::current() {
 }
 
 void kiln::python::callLaunchHook(bool enter, const Compiled &compiled, device::Grid grid, const py::dict &named) {
-  // It may take itself off.
+  // The hook may remove itself.
   py::object hook = py::reinterpret_borrow<py::object>(enter ? launchHooks.enter : launchHooks.exit);
   if (hook)
     hook(compiled.object, py::make_tuple(grid.x, grid.y, grid.z), named);
@@ -745,13 +745,13 @@ bool kiln::python::canRepeat(const LauncherState::Current &current) {
   return !current.collectExtents && !current.placement.stage && !warnStrides;
 }
 
-/// Raises `error` again, with what kiln.errors leaves of its traceback.
+/// Raises `error` again, with the traceback trimmed by kiln.errors.
 static void raiseWithoutOurFrames(py::error_already_set &error) {
   try {
     py::object trace = error.trace() ? error.trace() : py::none();
     py::module_::import("kiln.errors").attr("drop_traceback")(error.value(), trace);
   } catch (py::error_already_set &) {
-    // Such as KeyboardInterrupt: what is raised already matters more.
+    // For example KeyboardInterrupt: the original error matters more.
     return error.restore();
   }
   PyErr_SetObject(error.type().ptr(), error.value().ptr());

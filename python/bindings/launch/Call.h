@@ -1,4 +1,4 @@
-// One launch: binding, specialisation, the look-up of compiled code, the grid, packing, running.
+// One launch: binding, specialisation, lookup of compiled code, grid, packing, running.
 #pragma once
 #include "python/bindings/launch/Arguments.h"
 #include "python/bindings/launch/Launcher.h"
@@ -15,14 +15,14 @@ struct Parameter {
   pybind11::object name;
   pybind11::object defaultValue; ///< empty if there is none
   bool variadic = false, keywordOnly = false;
-  std::vector<std::string> strideFields; ///< what `rule` points at
+  std::vector<std::string> strideFields; ///< the storage that `rule` refers to
 };
 
 struct Compiled {
   std::shared_ptr<device::LoadedKernel> kernel;
   pybind11::object object;
   uint64_t used = 0;         ///< the state's clock at the last launch
-  unsigned unrecognised = 0; ///< calls that there can be no pattern of
+  unsigned unrecognised = 0; ///< calls for which no pattern is possible
 };
 
 /// Compiled code by key: the encoded arguments and options.
@@ -38,28 +38,29 @@ struct LauncherState {
   Owner owner;
   std::vector<Parameter> parameters;
   std::vector<std::string> names;
-  size_t positionalCount = 0; ///< parameters that positions reach, *args excluded
+  size_t positionalCount = 0; ///< positional parameters, without *args
   int variadicIndex = -1;
   std::vector<pybind11::object> optionNames; ///< interned, "warmup" first; the index orders options in the key
   pybind11::dict optionIndex;
   int describePointers = -1; ///< index of the option of this name
 
-  /// Names in one dictionary, which is looked at again only when it has been written to.
+  /// Names in one dictionary, which are checked again only after it has been written to.
   struct WatchedNames {
     pybind11::object dictionary;
     uint64_t version = 0; ///< of the dictionary when all of its values were the same
     std::vector<std::pair<pybind11::object, pybind11::object>> values; ///< by name
   };
-  /// What holds while the watched values do.
+  /// What is valid as long as the watched values do not change.
   struct Current {
     bool collectExtents = false;
     PlacementRule placement;
     std::string prefix;
-    bool describesPointers = false; ///< where the launch does not say
+    bool describesPointers = false; ///< the default, if the launch does not say
     size_t limit = 0;               ///< how many entries the tables may have together; 0: any number
     KernelTable *table = nullptr;   ///< of the prefix
   };
-  /// What is looked at to see that `current` holds. To look may run Python, and that launches: who looks keeps it.
+  /// The values to check for `current` to be valid. The check may run Python, which may launch; so its caller must hold
+  /// a reference.
   struct Watches {
     std::vector<WatchedNames> names;
     std::vector<Watched> others; ///< in no dictionary
@@ -68,13 +69,13 @@ struct LauncherState {
   std::shared_ptr<Watches> watches; ///< of the thread that launched last
   std::unordered_map<std::string, std::unique_ptr<KernelTable>> tables;
   uint64_t clock = 0; ///< counts launches
-  /// Changes where code was dropped or must be asked for anew: who keeps compiled code apart from the tables compares.
+  /// Changes when code was dropped or must be requested again; holders of compiled code outside the tables compare it.
   uint64_t generation = 0;
-  llvm::SmallVector<std::shared_ptr<CallPattern>, 8> patterns; ///< of calls, those that come most before the others
-  unsigned unlike = 0;                                         ///< calls that were like none
-  uint64_t recognised = 0;                                     ///< calls that were like one
+  llvm::SmallVector<std::shared_ptr<CallPattern>, 8> patterns; ///< of calls, the most frequent first
+  unsigned unlike = 0;                                         ///< calls that matched no pattern
+  uint64_t recognised = 0;                                     ///< calls that matched a pattern
   PyObject *launcher = nullptr;                                ///< the Python object that owns this state
-  pybind11::object attributes; ///< of the kernel, where subscripts of it come here: a dictionary
+  pybind11::object attributes; ///< the kernel's attribute dictionary, if its subscripts are handled here
 };
 
 /// An array of a launch, as it was packed.
@@ -88,9 +89,9 @@ struct PackedArray {
   void *handle = nullptr;       ///< the tensor's, where it is written and has one
 };
 
-/// All that a launch was made of, so that it can be made again without looking anything up.
+/// Everything about a launch, so that it can be repeated without any lookup.
 struct LaunchRecord {
-  LauncherState *state = nullptr; ///< kept by `launcher`
+  LauncherState *state = nullptr; ///< kept alive by `launcher`
   pybind11::object launcher;
   std::shared_ptr<const LauncherState::Current> current;
   uint64_t generation = 0; ///< the state's
@@ -100,30 +101,30 @@ struct LaunchRecord {
   bool describes = false; ///< pointers may have become descriptors
   llvm::SmallVector<uint64_t, 32> block;
   std::vector<PackedArray> arrays;
-  llvm::SmallVector<pybind11::object, 2> alive; ///< what arrays lie in, besides the arguments
+  llvm::SmallVector<pybind11::object, 2> alive; ///< owners of arrays' memory, besides the arguments
 
   /// Whether a call with the same arguments would run this code: no switch and no captured global has changed, and the
   /// code has not been dropped.
   bool isCurrent();
 };
 
-/// Gets to know the launches that are made on a thread.
+/// Is notified of the launches made on a thread.
 class Recorder {
 public:
   virtual ~Recorder() = default;
   virtual void note(LaunchRecord record) = 0;
-  /// A launch was made that is more than its record says.
+  /// A launch was made that its record does not describe completely.
   virtual void giveUp() = 0;
 
   /// Of this thread; null for none.
   static Recorder *&current();
 };
 
-/// What is called before and after each launch of any kernel, with the compiled kernel, the grid and the arguments by
-/// name; None for nothing.
+/// Sets the functions called before and after each launch of any kernel, with the compiled kernel, the grid and the
+/// arguments by name; None for no function.
 void setLaunchHooks(pybind11::object enter, pybind11::object exit);
 
-/// Whether somebody is called around each launch.
+/// Whether there are launch hooks.
 bool hasLaunchHooks();
 
 /// Calls the hook before or after a launch, if there is one.
@@ -138,7 +139,7 @@ void launchPacked(LauncherState &state, const Compiled &compiled, device::Grid g
 /// Program ids are counted in 64 bits with room to spare.
 constexpr double kMostInstances = 0x1p60;
 
-/// What must be so for a block to be launched again: nothing is checked or copied on the way.
+/// Whether a packed block can be launched again: only if launches involve no checks and no copies.
 bool canRepeat(const LauncherState::Current &current);
 
 /// The state's kernel with all its arguments bound, and its code; nothing is launched. Throws error_already_set.
@@ -158,8 +159,7 @@ LaunchRecord prepareLaunch(LauncherState &state, PyObject *grid, PyObject *const
 void encodeParameter(LauncherState &state, unsigned parameter, PyObject *value, bool describes,
                      launch::CallEncoder &encoder, ArgumentReader &reader);
 
-/// Calls `body` as a launch is called from Python: an exception becomes a Python error, with what kiln.errors leaves of
-/// its traceback, and null.
+/// Calls `body` for Python: an exception becomes a Python error, whose traceback kiln.errors trims, and a null result.
 PyObject *callGuarded(llvm::function_ref<PyObject *()> body);
 
 /// Launches the state's kernel on `grid`. Null with a Python error set if anything is wrong.

@@ -95,7 +95,7 @@ static device::cuda::Stream streamFrom(std::optional<uintptr_t> stream, int ordi
 }
 
 namespace {
-/// A mark in a stream, for measuring.
+/// An event in a stream, for measuring time.
 class PyCudaEvent {
 public:
   explicit PyCudaEvent(int ordinal) : device(*take(CudaDevice::get(ordinal))) {
@@ -141,7 +141,7 @@ private:
 
 //===-- Foreign code ---------------------------------------------------------------------------------------------===//
 
-/// A function of a module, launched with whatever it takes: for CUDA C, whose parameters only the driver knows.
+/// A function of a module, launched with arbitrary arguments: for CUDA C, whose parameters only the driver knows.
 class PyCudaFunction {
 public:
   PyCudaFunction(device::CudaFunction function)
@@ -190,7 +190,7 @@ private:
     raiseStatus(invalidArgument("launch of " + function.getLabel() + ": " + message));
   }
 
-  /// What does not fit is said in the words of this launch: it has no tiles and no num_warps.
+  /// Resource errors are worded for CUDA C, which has no tiles and no num_warps.
   void prepare(const CudaShape &shape) {
     Status status = function.prepare(shape);
     const ResourceNeed *need = status.getNeed();
@@ -272,7 +272,7 @@ private:
         size = encodeNumber(index, value, expected, bytes);
         break;
       }
-      // numpy's and ctypes' scalars and structures, bytes: as they lie in memory.
+      // Scalars and structures of numpy and ctypes, and bytes: copied from memory.
       if (PyObject_GetBuffer(value, &buffer, PyBUF_SIMPLE)) {
         PyErr_Clear();
         refuse(llvm::formatv("argument {0}: expected an array, a number, None or a scalar with a type (numpy, ctypes, "
@@ -297,7 +297,7 @@ private:
     PyBuffer_Release(&buffer);
   }
 
-  /// A plain number, as wide as the parameter is.
+  /// A plain number, with the width of the parameter.
   size_t encodeNumber(size_t index, PyObject *value, size_t expected, char *bytes) const {
     if (PyFloat_CheckExact(value)) {
       double number = PyFloat_AS_DOUBLE(value);
@@ -326,7 +326,7 @@ private:
     return expected;
   }
 
-  /// (type, value), the type as kl, numpy or torch name it.
+  /// (type, value), with the type of kl, numpy or torch.
   size_t encodeTyped(size_t index, PyObject *pair, char *bytes) const {
     std::optional<artifact::ElementType> type;
     if (PyTuple_GET_SIZE(pair) == 2)

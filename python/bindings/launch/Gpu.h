@@ -5,7 +5,7 @@
 
 namespace kiln::python {
 
-/// Raises the class of kiln.errors that the status stands for.
+/// Raises the exception of kiln.errors that corresponds to the status.
 [[noreturn]] void raiseStatus(const Status &status);
 
 /// Registers, memory and occupancy of code on a GPU, as a dictionary; None for the CPU.

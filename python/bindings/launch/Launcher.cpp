@@ -23,7 +23,7 @@ struct BoundObject {
 };
 
 PyTypeObject *launcherType = nullptr, *boundType = nullptr;
-BoundObject *spareBound = nullptr; ///< memory of one that is no more
+BoundObject *spareBound = nullptr; ///< a destroyed one, whose memory can be reused
 
 //===-- The bound object: launcher.at(grid) ----------------------------------------------------------------------===//
 
@@ -59,7 +59,7 @@ void boundDealloc(PyObject *self) {
 //===-- The launcher ---------------------------------------------------------------------------------------------===//
 
 PyObject *launcherAt(PyObject *self, PyObject *grid) {
-  // One that has just been given up is taken again: nearly every launch makes one.
+  // Reuse the one freed last: nearly every launch makes one.
   BoundObject *bound = std::exchange(spareBound, nullptr);
   if (bound)
     PyObject_Init(reinterpret_cast<PyObject *>(bound), boundType);
@@ -82,7 +82,7 @@ PyObject *launcherAdopt(PyObject *self, PyObject *object) {
   Py_RETURN_NONE;
 }
 
-/// invalidate(): the next launch asks the owner anew.
+/// invalidate(): the next launch asks the owner again.
 PyObject *launcherInvalidate(PyObject *self, PyObject *) {
   LauncherState &state = *reinterpret_cast<LauncherObject *>(self)->state;
   state.watches = nullptr;
@@ -115,7 +115,7 @@ PyObject *launcherKernels(PyObject *self, PyObject *) {
   return list.release().ptr();
 }
 
-/// recognised: launches whose arguments were like those of an earlier one, see Pattern.h.
+/// recognised: the number of launches that matched a pattern, see Pattern.h.
 PyObject *launcherGetRecognised(PyObject *self, void *) {
   return PyLong_FromUnsignedLongLong(reinterpret_cast<LauncherObject *>(self)->state->recognised);
 }
@@ -124,7 +124,7 @@ PyObject *launcherGetRecognised(PyObject *self, void *) {
 PyObject *launcherClearKernels(PyObject *self, PyObject *) {
   LauncherState &state = *reinterpret_cast<LauncherObject *>(self)->state;
   ++state.generation;
-  // Calls in progress know their table by its address: the tables stay, and what their entries held goes after them.
+  // Calls in progress hold pointers to tables: keep the tables, and destroy the contents of the entries afterwards.
   std::vector<Compiled> dropped;
   for (auto &[prefix, table] : state.tables) {
     for (auto &entry : *table)

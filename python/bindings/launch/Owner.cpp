@@ -1,4 +1,4 @@
-// What a launcher asks of Python, by the names that Python has for it.
+// Calls the Python methods of a launcher's owner by name.
 #include "python/bindings/launch/Owner.h"
 #include <pybind11/stl.h>
 

@@ -1,6 +1,6 @@
-// The Python object whose launches a launcher makes: a jit function, or what stands in for one. This is all that the
-// launcher asks of it, and Owner.cpp the only file that knows its methods by name; `LaunchOwner` in
-// python/kiln/runtime/owner.py is the same border, as mypy checks it.
+// The Python object whose launches a launcher makes: a jit function, or an object that stands in for one. This is the
+// launcher's whole interface to it; only Owner.cpp knows the names of its methods. `LaunchOwner` in
+// python/kiln/runtime/owner.py is the same interface, checked by mypy.
 #pragma once
 #include "python/bindings/Interpreter.h"
 #include "runtime/support/Status.h"
@@ -8,18 +8,18 @@
 
 namespace kiln::python {
 
-/// What an owner's launches go by, for as long as every value of `watched` is the same object.
+/// The terms of an owner's launches, valid as long as every value of `watched` is the same object.
 struct LaunchTerms {
   std::string prefix;             ///< what the code depends on besides its arguments
   pybind11::list watched;         ///< (holder, name, value)
   bool checksAccesses = false;    ///< the storage behind each array is noted
-  bool cuda = false;              ///< the target is a GPU, whatever the arrays
-  bool stage = false;             ///< arrays of the host are copied there
+  bool cuda = false;              ///< the target is a GPU, regardless of the arrays
+  bool stage = false;             ///< host arrays are copied there
   size_t limit = 0;               ///< specialisations that are kept; 0: any number
-  bool describesPointers = false; ///< what the option `describe_pointers` is where nobody says so
+  bool describesPointers = false; ///< the default of the option `describe_pointers`
 };
 
-/// What code is asked for.
+/// A request for code.
 struct CodeRequest {
   pybind11::list parameters; ///< as toPython makes them
   pybind11::dict options;
@@ -51,7 +51,7 @@ public:
   [[noreturn]] void refuseStatus(const pybind11::object &compiled, const Status &status) const;
   /// A program instance stopped.
   [[noreturn]] void raiseFailure(const pybind11::dict &what) const;
-  /// A KeyError of a grid's function; returns if it is not about the launch's arguments.
+  /// Explains a KeyError of a grid function; returns if it is not about the launch's arguments.
   void explainGridKey(pybind11::handle error, const pybind11::dict &arguments) const;
   void warnOfStrides(pybind11::handle name, pybind11::handle value) const;
 

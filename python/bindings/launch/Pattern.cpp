@@ -28,43 +28,43 @@ public:
   struct Storage {
     uintptr_t begin, end;
   };
-  /// A call that has been found to be like this. Nothing of it is set before.
+  /// A call that matches. Uninitialised until `fits` fills it.
   struct Packed {
     alignas(16) uint64_t block[kMostWords];
     Written written[kMostArrays];
     unsigned writtenCount;
   };
 
-  /// Whether the call is like this; packs it on the way.
+  /// Whether the call matches; packs it at the same time.
   bool fits(const device::Grid &grid, PyObject *const *args, size_t positional, PyObject *names, Packed &packed);
 
-  /// Whether code that is like it would be found.
+  /// Whether a full lookup would still find this code.
   bool holds(const LauncherState &state, const LauncherState::Current &now) const {
     return current.get() == &now && generation == state.generation;
   }
 
-  Compiled *compiled = nullptr; ///< the table's: there as long as the generation is this one
+  Compiled *compiled = nullptr; ///< the table's entry: valid as long as the generation is this one
   int device = onHost;
-  bool describes = false; ///< the code holds for some launches alone, as this one is
+  bool describes = false; ///< the code is valid for certain launches only, such as this one
 
 private:
   enum class Kind : uint8_t { Class, Constant, Integer, Float, Bool, Torch, Numpy };
-  /// One argument that was given, the class of a tuple, or one of its items. What says that a tuple has them comes
-  /// first, then constants and numbers: they are read soonest.
+  /// One given argument, the class of a tuple, or one of its items. The checks of tuple classes come first, then
+  /// constants and numbers, which are the fastest to read.
   struct Step {
     Kind kind = Kind::Constant;
     ElementType element = ElementType::I32;
-    char told = 0;                        ///< what a key says of divisors
+    char told = 0;                        ///< the divisors as encoded in a key
     bool isOne = false, oneIsOne = false; ///< the constant 1; whether any 1 is
     launch::DivisorRule divisors;
     bool isWritten = false, tellsAlignment = false;
-    uint16_t source = 0;          ///< among what the caller gave
-    int16_t item = -1;            ///< of the tuple that this is
+    uint16_t source = 0;          ///< index into the caller's arguments
+    int16_t item = -1;            ///< index of this item in the tuple
     uint16_t offset = 0;          ///< in the block
-    uint16_t place = 0;           ///< where in the object of a tensor its handle is
+    uint16_t place = 0;           ///< the offset of the handle in the tensor object
     PyObject *is = nullptr;       ///< the constant, or the class of an array or a tuple; kept by `kept`
     PyObject *elements = nullptr; ///< of an array of numpy: their type
-    // Of a tensor: of what kind; and when it was last found to be whole, which it was, and where its memory.
+    // For a tensor: its kind; and the tensor last found to be whole, with its memory.
     TorchLikeness like;
     const void *tensor = nullptr;
     TorchPlace last = {};
@@ -88,7 +88,7 @@ private:
   size_t positional = 0;
   py::object names; ///< a tuple, or empty
   bool allDisjoint = true;
-  bool arraysKnown = false; ///< the tensors that were found to be whole last have been found to overlap as they should
+  bool arraysKnown = false; ///< the tensors last found to be whole also overlapped as required
   size_t arrayCount = 0;
   llvm::SmallVector<bool, kMostArrays> disjoint;
   llvm::SmallVector<uint64_t, 32> block;
@@ -99,7 +99,7 @@ private:
 
 //===-- Making one -----------------------------------------------------------------------------------------------===//
 
-/// Whether the object is what it is for as long as it lives, in keys too, and holds nothing that needs collecting.
+/// Whether the object is immutable, also in keys, and refers to nothing that the garbage collector must see.
 static bool isUnchanging(PyObject *value) {
   if (value == Py_None || PyBool_Check(value) || PyLong_CheckExact(value) || PyFloat_CheckExact(value) ||
       PyUnicode_CheckExact(value))
@@ -112,7 +112,7 @@ static bool isUnchanging(PyObject *value) {
   return true;
 }
 
-/// Constants of other classes: looked up by equality, which is that of their identity where they are the same object.
+/// Constants of other classes: looked up by equality, which identical objects always satisfy.
 static bool isConstantObject(PyObject *value) { return classify(value) == ValueClass::Constant; }
 
 bool CallPattern::addConstant(size_t source, int item, PyObject *value) {
@@ -127,7 +127,7 @@ bool CallPattern::addConstant(size_t source, int item, PyObject *value) {
   return true;
 }
 
-/// `left`: what the code takes, from this argument on.
+/// `left`: the code's parameters from this argument on.
 bool CallPattern::addTuple(const launch::ParameterRule &rule, int source, PyObject *value,
                            llvm::ArrayRef<artifact::ArgumentSpec> &left) {
   const TupleClass *kind = findTupleClass(value);
@@ -169,7 +169,7 @@ bool CallPattern::addArgument(const launch::ParameterRule &rule, int source, int
   const artifact::ArgumentSpec *argument = isConstant || left.empty() ? nullptr : &left.front();
   if (argument)
     left = left.drop_front();
-  // A default is there in the block, or in the key.
+  // A default is already in the block or in the key.
   if (source < 0)
     return isUnchanging(value) && (isConstant || argument);
   if (rule.isConstexpr || value == Py_None)
@@ -262,7 +262,7 @@ std::shared_ptr<CallPattern> CallPattern::make(const LauncherState &state,
   made->allDisjoint = llvm::all_of(call.disjoint, [](bool alone) { return alone; });
   const auto *packed = static_cast<const uint64_t *>(call.block);
   made->block.assign(packed, packed + words);
-  // Where the caller gave the value: by position, or by name.
+  // How the caller passed the value: by position or by name.
   auto find = [&](PyObject *name) {
     for (size_t i = 0; i < named; ++i) {
       PyObject *other = PyTuple_GET_ITEM(call.names, i);
@@ -283,8 +283,8 @@ std::shared_ptr<CallPattern> CallPattern::make(const LauncherState &state,
   for (size_t i = 0; i < call.options.size(); ++i)
     if (call.options[i] && !made->addConstant(size_t(find(state.optionNames[i].ptr())), /*item=*/-1, call.options[i]))
       return nullptr;
-  // What is no property of the code (`warmup`) is in no step. Arrays of two libraries would change places. Without any,
-  // which GPU it is does not follow from them.
+  // Options that do not affect the code (`warmup`) have no step. Arrays of two libraries would be reordered. Without
+  // arrays, the GPU cannot be determined from them.
   auto isNumpy = [](const Step &step) { return step.kind == Kind::Numpy; };
   auto isTorch = [](const Step &step) { return step.kind == Kind::Torch; };
   auto isGiven = [](const Step &step) { return step.item < 0; };
@@ -365,7 +365,7 @@ bool CallPattern::readTorch(Step &step, PyObject *value, Packed &packed, Storage
   if (!readTorchLike(handle, step.like, place) || !place.address ||
       (step.tellsAlignment && (place.address % 16 == 0) != bool(step.told)))
     return false;
-  // A storage that is made smaller ends elsewhere.
+  // Shrinking a storage changes its end.
   if (value != step.tensor || place.address != step.last.address || place.begin != step.last.begin ||
       place.end != step.last.end) {
     arraysKnown = false;
@@ -422,7 +422,7 @@ bool CallPattern::overlapAsBefore(llvm::ArrayRef<Storage> storages) const {
 bool CallPattern::fits(const device::Grid &grid, PyObject *const *args, size_t given, PyObject *by, Packed &packed) {
   if (given != positional)
     return false;
-  if (by != names.ptr()) { // that of a place in a program is one object
+  if (by != names.ptr()) { // a call site always passes the same object
     if (!by || !names || PyTuple_GET_SIZE(by) != PyTuple_GET_SIZE(names.ptr()))
       return false;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(by); ++i)
@@ -435,7 +435,7 @@ bool CallPattern::fits(const device::Grid &grid, PyObject *const *args, size_t g
   packed.writtenCount = 0;
   Storage storages[kMostArrays];
   unsigned arrays = 0;
-  // Those of a kind come one after the other.
+  // Steps are grouped by kind.
   Step *step = steps.begin(), *end = steps.end();
   auto comes = [&](Kind kind) { return step != end && step->kind == kind; };
   auto value = [&] {
@@ -467,7 +467,7 @@ bool CallPattern::fits(const device::Grid &grid, PyObject *const *args, size_t g
     if (!readNumpy(*step, value(), place(), storages[arrays++]))
       return false;
   }
-  // Code that holds for some launches alone.
+  // The code is valid for certain launches only.
   if (describes && compiled->kernel->getMetadata().findNotPositive(packed.block, {grid.x, grid.y, grid.z}))
     return false;
   if (!arraysKnown)
@@ -479,7 +479,7 @@ bool CallPattern::fits(const device::Grid &grid, PyObject *const *args, size_t g
 
 void kiln::python::notePattern(LauncherState &state, const std::shared_ptr<const LauncherState::Current> &current,
                                const CallRead &call, Compiled &compiled) {
-  // Neither a call that cannot be recognised nor many kinds that take turns shall cost more than they do.
+  // Bound the cost of calls that cannot be recognised, and of many kinds of calls that alternate.
   constexpr size_t kMost = 8, kPatience = 8;
   constexpr unsigned kTries = 4;
   if (compiled.unrecognised >= kTries)
@@ -513,7 +513,7 @@ PyObject *kiln::python::launchLike(LauncherState &state, const LauncherState::Cu
       ++i;
       continue;
     }
-    // From here on other threads may run, and drop the pattern.
+    // From here on, other threads may run and drop the pattern.
     pattern.compiled->used = ++state.clock;
     Compiled compiled = *pattern.compiled;
     int device = pattern.device;

@@ -1,11 +1,11 @@
-// What calls of a kernel have looked like lately, argument by argument: a call that is like one of them launches its
-// code with the arguments packed anew, and makes no key, looks nothing up and calls no Python.
+// Patterns of recent calls of a kernel, argument by argument. A call that matches a pattern launches its code with the
+// new arguments packed, without making a key, looking anything up or calling Python.
 //
-// What makes two calls alike is what makes their keys equal, read off the arguments themselves: the class of an array,
-// its element type, whether its address is a multiple of 16 and which storages overlap; the type and the divisors of an
-// integer; constants by identity or value. Only arguments of classes that say all this at once are in a pattern: arrays
-// of numpy's and torch's own classes, plain numbers, constants that cannot change. Everything else is read in full, and
-// so is every call that is like none of the patterns: no pattern refuses anything.
+// Two calls match if their keys would be equal, which is determined from the arguments directly: the class of an array,
+// its element type, whether its address is a multiple of 16, and which storages overlap; the type and the divisors of
+// an integer; constants by identity or value. Only classes for which all this can be read quickly are in patterns:
+// arrays of numpy's and torch's own classes, plain numbers, immutable constants. Calls with anything else, and calls
+// that match no pattern, are read in full: a pattern never refuses a call.
 #pragma once
 #include "python/bindings/launch/Call.h"
 
@@ -28,12 +28,12 @@ struct CallRead {
 void notePattern(LauncherState &state, const std::shared_ptr<const LauncherState::Current> &current,
                  const CallRead &call, Compiled &compiled);
 
-/// Launches a call that is like one of the patterns. Null, with no Python error set, where it is like none. Throws
+/// Launches a call that matches a pattern. Null, with no Python error set, if it matches none. Throws
 /// error_already_set.
 PyObject *launchLike(LauncherState &state, const LauncherState::Current &current, device::Grid grid,
                      PyObject *const *args, size_t positional, PyObject *names);
 
-/// Reads a grid that is a number or a tuple of numbers; false for any other, and for one that is to be refused.
+/// Reads a grid that is a number or a tuple of numbers; false for any other, and for invalid ones.
 bool readPlainGrid(PyObject *grid, device::Grid &result);
 
 } // namespace kiln::python

@@ -65,7 +65,7 @@ std::string describe(llvm::StringRef key) {
   return text == "?" ? "its type" : text;
 }
 
-/// The block and the arrays of one launch: those that were bound, with other values in the place of some.
+/// The block and the arrays of one launch: the bound ones, with some values replaced.
 class Replaced {
 public:
   explicit Replaced(const Prepared &prepared)
@@ -105,7 +105,7 @@ public:
     last = parameter;
   }
 
-  /// Where the code relies on arrays that overlap no other, that must still be so.
+  /// Checks that arrays which the code assumes to be disjoint still are.
   void checkOverlap(PyObject *value) const {
     llvm::SmallVector<std::pair<uintptr_t, uintptr_t>, 16> storages;
     for (const PackedArray &array : arrays)
@@ -142,7 +142,7 @@ size_t findParameter(const Prepared &prepared, PyObject *name) {
   return parameters.size();
 }
 
-/// `values`, by parameter: those in the place of the bound ones, or null.
+/// `values`, by parameter: replacements of the bound values, or null.
 void launchBlock(const Prepared &prepared, const void *block, llvm::ArrayRef<PackedArray> arrays, PyObject *stream,
                  llvm::ArrayRef<PyObject *> values = {}) {
   const LaunchRecord &record = prepared.record;
@@ -280,8 +280,8 @@ PyObject *kiln::python::makePrepared(LauncherState &state, PyObject *grid, PyObj
   });
 }
 
-/// time_driver(count, gap=0): nanoseconds of each of so many launches, by the driver alone: what a launch cannot cost
-/// less than.
+/// time_driver(count, gap=0): nanoseconds of each of `count` launches by the driver alone: the lower bound of a
+/// launch's cost.
 static PyObject *timeDriver(PyObject *self, PyObject *arguments) {
   const Prepared &prepared = *reinterpret_cast<PreparedObject *>(self)->prepared;
   return callGuarded([&]() -> PyObject * {

@@ -1,12 +1,12 @@
 // kiln._kiln.Prepared: a launch whose arguments are bound, whose code is found and whose block is packed.
 //
 //   launch = kernel.prepare(x, y, n, grid=(64,), BLOCK=128)
-//   launch()                    once more, on the stream that is current
+//   launch()                    once more, on the current stream
 //   launch(stream=s)            on this stream
-//   launch(x=other)             with another value in the place of one, for this launch alone
+//   launch(x=other)             with one value replaced, for this launch only
 //
-// A value that takes another's place has to be one that the code was compiled for: what it is specialised for is
-// compared, and where arrays overlap. The code itself is that of `prepare`; nothing it depends on is looked at again.
+// The code must have been compiled for values like the replacement: its specialisation and the overlap of arrays are
+// checked. The code itself is that of `prepare`; nothing it depends on is examined again.
 #pragma once
 #include "python/bindings/launch/Call.h"
 

@@ -1,4 +1,4 @@
-// Calls of library functions, recorded and made again.
+// Records and repeats calls of library functions.
 #include "python/bindings/launch/Replay.h"
 #include "python/bindings/launch/Call.h"
 #include "python/bindings/launch/Torch.h"
@@ -11,14 +11,14 @@ using namespace kiln;
 using namespace kiln::python;
 
 namespace {
-/// Calls of one key are recorded when it is seen for the second time; so many keys are remembered.
+/// The number of keys remembered. A call is recorded when its key is seen for the second time.
 constexpr unsigned kMostKeys = 1024;
-/// All that code knows of an address, and a plan may ask of it, is whether it is a multiple of this, or of a divisor.
+/// Code and plans may depend on an address only through its divisibility by this, or by a divisor of this.
 constexpr uintptr_t kAlignment = 16;
 
 //===-- Arguments ------------------------------------------------------------------------------------------------===//
 
-/// An array that launches may be given: an argument, or an output made on the way.
+/// An array that launches may use: an argument, or an output allocated during the call.
 struct Source {
   PyObject *object = nullptr;
   uintptr_t address = 0;
@@ -29,7 +29,7 @@ struct Source {
 /// The key of a call, and its arrays.
 class Arguments {
 public:
-  /// False if the key would not hold all that matters.
+  /// False if the key would not contain everything that matters.
   bool read(PyObject *args, PyObject *kwargs, PyObject *scope) {
     add(scope);
     add(PyTuple_GET_SIZE(args));
@@ -40,7 +40,7 @@ public:
     for (Py_ssize_t at = 0; kwargs && PyDict_Next(kwargs, &at, &name, &value);)
       if (!PyUnicode_CheckExact(name) || !readValue(name) || !readValue(value))
         return false;
-    // Where arrays share memory: which, how far they are apart, and whether they are one object.
+    // For arrays that share memory: which ones, their distance, and whether they are the same object.
     for (size_t i = 1; i < sources.size(); ++i)
       for (size_t j = 0; j < i; ++j)
         if (sources[i].begin < sources[j].end && sources[j].begin < sources[i].end) {
@@ -55,7 +55,7 @@ public:
   llvm::StringRef getKey() const { return {key.data(), key.size()}; }
 
   llvm::SmallVector<Source, 12> sources;
-  llvm::SmallVector<PyObject *, 4> objects; ///< that the key names by their addresses
+  llvm::SmallVector<PyObject *, 4> objects; ///< identified in the key by their addresses
 
 private:
   template <typename T> void add(T value) {
@@ -75,7 +75,7 @@ bool isExactNumpyArray(PyObject *value) {
          strcmp(Py_TYPE(value)->tp_name, "numpy.ndarray") == 0;
 }
 
-/// Whether objects of this class never change what they stand for: they are told apart by their identity.
+/// Whether objects of this class are immutable, so that the key can identify them by address.
 bool isFixed(PyObject *value) {
   if (PyType_Check(value))
     return true;
@@ -93,7 +93,7 @@ bool isFixed(PyObject *value) {
   return table[type] = fixed;
 }
 
-/// Memory of an array of numpy's own class, if it is known to whom it belongs.
+/// The memory of an array of numpy's own class, if its owner is known.
 bool readNumpySource(PyObject *value, Source &source) {
   const auto *array = py::detail::array_proxy(value);
   const auto *whole = array;
@@ -121,7 +121,7 @@ bool readNumpySource(PyObject *value, Source &source) {
 }
 
 bool readTorchSource(PyObject *value, TorchTensor &tensor, Source &source) {
-  // A storage may be smaller than what its tensors reach, and a tensor without elements has no place.
+  // A storage may be smaller than the range of its tensors, and a tensor without elements has no address.
   if (!readTorchTensor(value, tensor) || !tensor.address || tensor.viewBegin == tensor.viewEnd ||
       tensor.viewEnd > tensor.end)
     return false;
@@ -142,7 +142,7 @@ PyObject *findFunctionOfTorch(const char *name) {
   return function;
 }
 
-/// Whether torch has a say in a call with this tensor: a gradient is recorded, a mode looks on.
+/// Whether torch must see a call with this tensor: a gradient is recorded, or a mode is active.
 bool Arguments::isWatchedByTorch(PyObject *tensor) {
   TorchState state;
   if (records < 0 && readTorchState(state)) {
@@ -265,20 +265,20 @@ bool Arguments::readValue(PyObject *value) {
 
 //===-- Recipes --------------------------------------------------------------------------------------------------===//
 
-/// One launch, with the addresses to be written into its block.
+/// One launch, with the addresses to write into its block.
 struct Step {
   LaunchRecord record;
   struct Place {
     uint32_t offset;
     uint32_t source;
-    int64_t distance; ///< from where the source begins
+    int64_t distance; ///< from the beginning of the source
     bool written;
   };
   llvm::SmallVector<Place, 8> places;
   py::object hooks; ///< the kernel's list of functions to be called before it is launched
 };
 
-/// An output that is made: a call, or `torch.empty_like` of a source.
+/// An output to allocate: by a call, or by `torch.empty_like` of a source.
 struct Maker {
   py::object function;
   py::tuple arguments;
@@ -342,7 +342,7 @@ public:
       return;
     }
     maker.residue = uint8_t(source.address % kAlignment);
-    // Its sizes and its device follow from what is in the key.
+    // The key determines its sizes and its device.
     py::object torch = py::reinterpret_borrow<py::object>(PyDict_GetItemString(PyImport_GetModuleDict(), "torch"));
     for (const char *name : {"empty", "empty_like"})
       if (source.ofTorch && torch && maker.function.is(getOptionalAttribute(torch.ptr(), name)))
@@ -360,10 +360,10 @@ public:
     kept.push_back(std::move(array));
   }
 
-  /// Whether no call of the kind can be made again.
+  /// Whether no call of this kind can be repeated.
   bool isHopeless() const { return hopeless; }
 
-  /// Null if the call cannot be made again.
+  /// Null if the call cannot be repeated.
   std::shared_ptr<Recipe> finish(PyObject *result) {
     recipe.isTuple = PyTuple_CheckExact(result);
     if (recipe.isTuple)
@@ -386,13 +386,13 @@ private:
   }
 
   llvm::SmallVector<Source, 12> sources; ///< arguments, then what was made
-  std::vector<py::object> kept;          ///< so that no other array gets its place
+  std::vector<py::object> kept;          ///< so that no other array reuses the memory
   Recipe recipe;
   Recorder *previous;
   bool lost = false, hopeless = false;
 };
 
-/// How many want the functions to run, whatever was recorded; under the interpreter lock.
+/// The number of reasons to run functions regardless of recordings; protected by the interpreter lock.
 int paused = 0;
 
 //===-- The cache ------------------------------------------------------------------------------------------------===//
@@ -420,7 +420,7 @@ bool isCurrent(Recipe &recipe) {
   return true;
 }
 
-/// Makes the call again; empty where an output is not as those were that it was recorded with. Throws
+/// Repeats the call; empty if an output differs from the recorded ones in a relevant property. Throws
 /// error_already_set.
 py::object replay(const Recipe &recipe, llvm::SmallVectorImpl<Source> &sources) {
   llvm::SmallVector<py::object, 2> made;
@@ -482,7 +482,7 @@ PyObject *cacheCall(PyObject *self, PyObject *const *given, Py_ssize_t count) {
   llvm::StringRef key = arguments.getKey();
   auto entry = cache.entries.find(key);
   if (entry == cache.entries.end()) {
-    // Seen once: a call that is never made again, such as one with a counter among its arguments, is not worth more.
+    // Seen once: calls that never recur, such as those with a counter among their arguments, are not worth recording.
     if (cache.entries.size() >= kMostKeys) {
       cache.entries.clear();
       cache.objects.clear();

@@ -1,17 +1,17 @@
-// kiln._kiln.CallCache: what a library function launched for arguments of one kind, launched again for others of that
+// kiln._kiln.CallCache: records the launches of a library function, and repeats them for further arguments of the same
 // kind without running the function.
 //
-// A function's checks, its plan and its grid follow from what its arguments are: types, shapes, strides, alignment,
-// where their memory overlaps, the values of those that are no arrays. All of that is the key; what differs between two
-// calls with one key is the addresses. A call whose key has been seen before is recorded: the launches it makes, each
-// with its packed block and the array that each address in it belongs to, the outputs it makes, and what it returns.
-// From then on such a call makes the outputs, writes the addresses and launches.
+// A function's checks, plan and grid depend on these properties of its arguments: types, shapes, strides, alignment,
+// overlap of their memory, and the values of those that are not arrays. They form the key; two calls with one key
+// differ only in addresses. A call whose key has been seen before is recorded: its launches, each with its packed block
+// and the array that each address in it belongs to, the outputs it allocates, and what it returns. From then on, such a
+// call allocates the outputs, writes the addresses and launches.
 //
-// Calls go the long way whenever something may be different that the key does not hold: an argument is of a class that
-// is not known to be read to the end (tensors of other classes, arrays by their interface, lists), a tensor requires a
-// gradient that is recorded, torch's dispatch modes look on, launches are hooked or checked or staged, a recorded
-// launch has an address that belongs to no argument and no output. Code is launched as long as a launch would find it:
-// see LaunchRecord::isCurrent.
+// The function runs whenever something may differ that is not in the key: an argument is of a class that cannot be read
+// completely (tensors of other classes, arrays by their interface, lists), a tensor requires a gradient that is
+// recorded, torch's dispatch modes are active, launches are hooked, checked or staged, or a recorded launch has an
+// address that belongs to no argument and no output. Code is repeated only while a launch would find it: see
+// LaunchRecord::isCurrent.
 #pragma once
 #include <pybind11/pybind11.h>
 
@@ -19,7 +19,7 @@ namespace kiln::python {
 
 void bindReplay(pybind11::module_ &m);
 
-/// Whether somebody wants every function of the library to run: who looks at the launches that it makes.
+/// Whether every library function must really run, because its launches are being observed.
 bool areCallsPaused();
 
 } // namespace kiln::python

@@ -12,16 +12,15 @@ pybind11::dict describeFailure(const launch::Monitor &monitor, const launch::Fai
 /// Writes what a kernel printed to sys.stdout.
 void showText(const std::string &text);
 
-/// Shows what kernels on GPUs have printed since; keeps their failures for `raiseReports`. Cheap if there is nothing.
+/// Shows what kernels on GPUs have printed since the last call; keeps failures for `raiseReports`. Cheap if none.
 void showReports();
 
-/// Raises the first assertion that failed on a GPU and has not been raised yet; later ones of the same time are
-/// dropped.
+/// Raises the first assertion that failed on a GPU and has not been raised yet; further ones pending are dropped.
 void raiseReports();
 
 /// Shows prints soon after they arrive, on the main thread, without waiting for a call into Kiln; and at exit.
 void watchReports();
-/// Whether there was such a one: before, no launch has to look for reports. Under the interpreter lock.
+/// Whether reports are watched; until then, launches need not look for any. Protected by the interpreter lock.
 extern bool reportsWatched;
 
 } // namespace kiln::python

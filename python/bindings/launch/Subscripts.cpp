@@ -16,7 +16,7 @@ struct Subscripted {
   PyObject *hooks = nullptr; ///< a list, which is there as long as the attributes are of this version
 };
 
-/// By what is subscripted. Nothing here is owned: the garbage collector must see who keeps whom.
+/// By the subscripted object. Nothing here is owned, as the garbage collector must see all references.
 llvm::DenseMap<PyObject *, Subscripted> &getTable() {
   static auto &table = *new llvm::DenseMap<PyObject *, Subscripted>;
   return table;
@@ -56,8 +56,8 @@ void kiln::python::adoptSubscripts(PyObject *object, PyObject *launcher, binaryf
     state.attributes = std::move(attributes);
   }
   getTable()[object] = {launcher, at, &state};
-  // Python goes by the slot where `__getitem__` takes any number of arguments, as those do that this is for: simpler
-  // ones it calls itself. Whoever gives the class another one later has the slot set anew.
+  // Python uses the slot if `__getitem__` takes any number of arguments, as those of kernels do; simpler ones it calls
+  // directly. Assigning another `__getitem__` to the class resets the slot.
   if (type->tp_as_mapping)
     type->tp_as_mapping->mp_subscript = subscript;
 }

@@ -1,7 +1,6 @@
-// `kernel[grid]` without Python: the slot of the kernel's class does what its `__getitem__` would, which stays what it
-// is for whoever looks at it (torch's compiler traces it). It is called where there may be more to do than
-// `launcher.at`: for kernels whose launcher is not known here, that have functions to be called before launches or a
-// `run` of their own, and while launches are looked at instead of made.
+// `kernel[grid]` without Python: the slot of the kernel's class does what its `__getitem__` would. `__getitem__` itself
+// stays in place (torch's compiler traces it) and is called if more than `launcher.at` may be needed: for kernels whose
+// launcher is unknown here, or that have pre-run hooks or a `run` of their own, and while launches are only recorded.
 #pragma once
 #include "python/bindings/launch/Call.h"
 

@@ -1,7 +1,7 @@
-// Tensors of torch without its Python methods. libtorch exports a C interface with a stable ABI for code that is not
-// linked to it; the functions are looked up in the library that `import torch` has loaded. Everything Python would say
-// about a tensor in a microsecond costs some ten nanoseconds this way. Where any piece is missing, or the tensor is of
-// a class that acts through Python, the answer is no and the caller asks Python.
+// Reads torch tensors without calling torch's Python methods. libtorch exports a C interface with a stable ABI for code
+// that is not linked to it; the functions are looked up in the library that `import torch` has loaded. A query that
+// takes a microsecond in Python takes some ten nanoseconds this way. If any function is missing, or the tensor's class
+// is implemented in Python, the functions here fail and the caller asks Python.
 #pragma once
 #include "runtime/artifact/ElementType.h"
 #include "llvm/ADT/SmallVector.h"
@@ -21,7 +21,7 @@ struct TorchMemory {
 
 struct TorchTensor : TorchMemory {
   bool hasView = false;                 ///< whether the following two are known
-  uintptr_t viewBegin = 0, viewEnd = 0; ///< what the tensor's sizes and strides reach
+  uintptr_t viewBegin = 0, viewEnd = 0; ///< the range that the tensor's sizes and strides reach
   int64_t rank = 0;
   const int64_t *sizes = nullptr, *strides = nullptr; ///< the tensor's own, as long as nobody changes it
 };
@@ -39,23 +39,22 @@ bool readTorchKind(PyObject *tensor, TorchKind &result);
 void *findTorchHandle(PyObject *tensor);
 /// As `readTorchTensor`.
 bool readTorchMemory(void *handle, TorchMemory &result);
-/// Of a tensor what makes calls alike, in torch's own numbers.
+/// The properties of a tensor that patterns compare, in torch's own encoding.
 struct TorchLikeness {
   int32_t type = 0, kind = 0, index = 0; ///< of the elements; of the device
   uint32_t bytes = 0;                    ///< of an element
 };
-/// That of a tensor that `readTorchMemory` reads; std::nullopt where it does not.
+/// The likeness of a tensor that `readTorchMemory` can read; otherwise std::nullopt.
 std::optional<TorchLikeness> findTorchLikeness(void *handle);
 
 /// Where a tensor's memory is.
 struct TorchPlace {
   uintptr_t address, begin, end; ///< the latter two of the storage
 };
-/// As `readTorchMemory`, of a tensor that is like another one; false where it is not. For handles of tensors of which
-/// some have been read.
+/// As `readTorchMemory`, for a tensor with this likeness; false if it has another one.
 bool readTorchLike(void *handle, const TorchLikeness &like, TorchPlace &place);
 
-/// Whether the tensor's storage holds all that its sizes and strides reach; false where that is not known.
+/// Whether the tensor's storage covers the range of its sizes and strides; false if unknown.
 bool isWhole(void *handle, const TorchMemory &memory);
 bool isWhole(void *handle, const TorchPlace &place, artifact::ElementType element);
 /// As below, for a handle; false where Python must do it.
@@ -71,21 +70,21 @@ struct TorchSpec {
 };
 /// That of a tensor; std::nullopt where Python must be asked.
 std::optional<TorchSpec> readTorchSpec(PyObject *tensor);
-/// A tensor that nothing is in yet. Null, with no Python error set, where Python must make it.
+/// Makes an uninitialised tensor. Null, with no Python error set, if Python must make it.
 PyObject *makeTorch(const TorchSpec &spec);
 
-/// Whether torch has a say in a call with tensors: what it does beside reading their memory.
+/// The state of torch that matters for calls with tensors, beyond reading their memory.
 struct TorchState {
-  bool modes = false;   ///< of its dispatcher are active on this thread, which are to see operators
-  bool records = false; ///< gradients
+  bool modes = false;   ///< dispatcher modes, which must see operators, are active on this thread
+  bool records = false; ///< gradients are recorded
 };
 /// False where that cannot be told without Python.
 bool readTorchState(TorchState &state);
 /// Whether the tensor requires a gradient; std::nullopt where Python must be asked.
 std::optional<bool> requiresGradient(PyObject *tensor);
 
-/// Counts a write to a tensor, as torch's own functions that write in place do: what has saved the tensor for a
-/// backward notices.
+/// Counts a write to a tensor, as torch's own in-place functions do, so that a backward pass that has saved the tensor
+/// detects it.
 void countWrite(PyObject *tensor);
 
 /// The stream torch is queueing on, for this device; null (the legacy stream) where torch is not loaded.

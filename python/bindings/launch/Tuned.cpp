@@ -17,7 +17,7 @@ struct KeyArgument {
   std::vector<py::object> fields;
 };
 
-/// What is launched for one key.
+/// The configuration to launch for one key.
 struct Answer {
   py::object config;
   py::object launch; ///< of the configuration when it was asked: (meta-parameters, all that a launch is given)
@@ -32,7 +32,7 @@ struct Tuned {
   py::object tuner, last; ///< last: the configuration of the last launch
   std::vector<KeyArgument> keys;
   llvm::StringMap<std::shared_ptr<const Answer>> answers;
-  uint64_t forgotten = 0; ///< how often the answers have been
+  uint64_t forgotten = 0; ///< how often the answers have been forgotten
 };
 
 struct TunedObject {
@@ -47,7 +47,7 @@ struct BoundTunedObject {
 
 PyTypeObject *tunedType = nullptr, *boundType = nullptr;
 
-// More keys than this are forgotten all at once.
+// Beyond this number, all keys are forgotten at once.
 constexpr unsigned kMostAnswers = 4096;
 
 //===-- Keys -----------------------------------------------------------------------------------------------------===//
@@ -118,7 +118,7 @@ bool addKinds(Key &key, PyObject *value) {
   case ValueClass::Bool:
   case ValueClass::Integer:
   case ValueClass::Float:
-    // Numbers count by their values, where they are keys.
+    // Numbers count by value only if they are key arguments.
     key.push_back('-');
     return Py_TYPE(value) == &PyLong_Type || Py_TYPE(value) == &PyFloat_Type || value == Py_None || PyBool_Check(value);
   case ValueClass::Constant:
@@ -162,8 +162,8 @@ bool makeKey(const Tuned &tuned, PyObject *const *args, size_t positional, PyObj
 
 //===-- Answers --------------------------------------------------------------------------------------------------===//
 
-/// Whether the configuration says what it said when it was asked. Written to, it loses `_launch`; its dictionary of
-/// meta-parameters may be written to behind its back.
+/// Whether the configuration is unchanged since it was asked. Writing to it drops `_launch`; its dictionary of
+/// meta-parameters may also be changed directly.
 bool isAsBefore(const Answer &answer) {
   static PyObject *name = PyUnicode_InternFromString("_launch");
   py::object launch = py::reinterpret_steal<py::object>(PyObject_GetAttr(answer.config.ptr(), name));
@@ -203,7 +203,7 @@ std::shared_ptr<const Answer> ask(Tuned &tuned, PyObject *const *args, size_t po
   for (size_t i = 0; i < named; ++i)
     all.push_back(py::reinterpret_borrow<py::object>(PyTuple_GET_ITEM(names, i)));
   for (auto [name, value] : meta) {
-    if (keywords.contains(name)) // a launch option that the caller gives: it comes first
+    if (keywords.contains(name)) // a launch option given by the caller takes precedence
       continue;
     all.push_back(py::reinterpret_borrow<py::object>(name));
     answer->values.push_back(py::reinterpret_borrow<py::object>(value));
@@ -236,7 +236,7 @@ PyObject *boundVectorcall(PyObject *callable, PyObject *const *args, size_t flag
     bool known = makeKey(tuned, args, positional, names, key);
     if (known) {
       auto entry = tuned.answers.find(llvm::StringRef(key.data(), key.size()));
-      // To look may run Python, and that forget the answers.
+      // The check may run Python, which may forget the answers.
       std::shared_ptr<const Answer> found = entry != tuned.answers.end() ? entry->second : nullptr;
       if (found && isAsBefore(*found))
         answer = std::move(found);

@@ -1,9 +1,9 @@
-// What launches a tuned kernel: finds the configuration by a key of the arguments, without running Python, and launches
-// with the configuration's options.
+// The launcher of a tuned kernel: finds the configuration by a key of the arguments, without running Python, and
+// launches with the configuration's options.
 //
-// The key holds what `kiln.runtime.autotuner` looks at: the values of the tuner's key arguments, the element type and
-// the device of each array, and which arguments were given by name. Python is asked for the configuration of a key that
-// is new, and again when what it answered by may have changed: a configuration was written to, `forget` was called.
+// The key contains what `kiln.runtime.autotuner` considers: the values of the tuner's key arguments, the element type
+// and the device of each array, and which arguments were given by name. Python is asked for the configuration of a new
+// key, and again when its answer may be outdated: after a write to a configuration, or a call of `forget`.
 //
 // The tuner provides:
 //   _answer(args: tuple, kwargs: dict, grid) -> (config, launch) or None

@@ -54,7 +54,7 @@ static bool isInstance(PyObject *value, const char *module, const char *name) {
 
 bool kiln::python::readIntegers(py::handle sequence, llvm::SmallVectorImpl<int64_t> &numbers) {
   if (PyList_CheckExact(sequence.ptr()) || PyTuple_CheckExact(sequence.ptr())) {
-    // Nearly always: nothing but numbers that run no code.
+    // The common case: only numbers, whose conversion runs no code.
     PyObject **items = PySequence_Fast_ITEMS(sequence.ptr());
     Py_ssize_t count = PySequence_Fast_GET_SIZE(sequence.ptr()), at = 0;
     for (; at < count && PyLong_CheckExact(items[at]); ++at) {

@@ -1,5 +1,5 @@
-// What a Python value is to a launch: found once for its type by looking at its attributes, then remembered. No library
-// is imported: its types come with its values. Called under the interpreter lock.
+// Classifies Python values for a launch: once for each type, by its attributes, then remembered. No library is
+// imported: its types come with its values. Called under the interpreter lock.
 #pragma once
 #include "runtime/artifact/ElementType.h"
 #include "llvm/ADT/SmallVector.h"
@@ -42,7 +42,7 @@ std::optional<artifact::ElementType> getNumpyElement(PyObject *array);
 pybind11::object getOptionalAttribute(PyObject *object, const char *name);
 bool hasAttribute(PyObject *object, const char *name);
 
-/// A number that is another one after each write to the dictionary; 0 where Python counts none.
+/// A version number that changes with each write to the dictionary; 0 if this Python has none.
 inline uint64_t getVersion(PyObject *dictionary) {
 #if PY_VERSION_HEX < 0x030D0000
 #pragma GCC diagnostic push
@@ -58,7 +58,7 @@ inline uint64_t getVersion(PyObject *dictionary) {
 /// `str(object)`.
 std::string getText(PyObject *object);
 
-/// A value by its type, with an article: "a numpy.ndarray".
+/// The name of a value's type, with an article: "a numpy.ndarray".
 std::string getTypeName(PyObject *value);
 
 /// Reads a sequence of integers; false with a Python error set.

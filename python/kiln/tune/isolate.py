@@ -57,7 +57,7 @@ class Descriptor(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Bytes in an unnamed file. They begin at `offset`, chosen so that they end at a page's end if alignment permits."""
+    """Bytes in an unnamed file, placed from `offset` so that they end at a page boundary if alignment permits."""
 
     file: int
     offset: int
