@@ -125,7 +125,7 @@ class SourceRange(NamedTuple):
         else:
             end = start + 1
         width = max(1, min(end, len(line)) - start)
-        # A tab in front of the range stays a tab, so that the caret stands where the reader sees the text.
+        # A tab before the range stays a tab, so that the caret lines up with the displayed text.
         pad = "".join("\t" if c == "\t" else " " for c in line[:start])
         number = str(self.line).rjust(5)
         return [f"{number} | {line}", f"{' ' * len(number)} | {pad}^{'~' * (width - 1)}"]
@@ -137,9 +137,9 @@ def _is_ours(frame: FrameType, library: bool = False) -> bool:
 
 
 def drop_traceback(error: BaseException, traceback: TracebackType | None) -> None:
-    """Called as an exception leaves a launch: a mistake of the user's is told by its message, under their own line, and
-    not by how the front end came to it. An exception that went through code of the user's keeps its traceback, and
-    so does every one if the `kiln` logger logs debugging."""
+    """Called when an exception leaves a launch: a user's mistake is explained by its message, at the user's own line,
+    not by a traceback through the front end. An exception that passed through the user's code keeps its traceback, and
+    so does every exception if the `kiln` logger logs debugging."""
     error.__traceback__ = traceback
     if isinstance(error, InternalError) or not isinstance(error, KilnError):
         return
@@ -158,8 +158,8 @@ def drop_traceback(error: BaseException, traceback: TracebackType | None) -> Non
 
 
 def calling_expression(library: bool = False) -> SourceRange | None:
-    """The expression of the user's that is running: in the nearest frame that is not Kiln's, nor with `library` of its
-    kernel library."""
+    """The user's expression that is running: in the nearest frame outside Kiln and, with `library`, outside its kernel
+    library."""
     frame = sys._getframe(1)
     while frame is not None:
         if not _is_ours(frame, library):
@@ -202,7 +202,7 @@ class CompilationError(UserError):
     def at(self, frame: SourceRange) -> CompilationError:
         """Adds the next outer position."""
         self.frames.append(frame)
-        self.culprit = None  # found; a value of a kernel outlives no compile
+        self.culprit = None  # found; kernel values must not outlive the compile
         return self
 
     def note(self, sentence: str, frame: SourceRange) -> CompilationError:
@@ -258,14 +258,14 @@ class UnsupportedSyntaxError(CompilationError):
 
 
 class UsageError(UserError):
-    """Kiln used wrongly outside a kernel; says in which line of the caller's."""
+    """Kiln used wrongly outside a kernel; names the caller's line."""
 
     def __init__(self, message: str, hint: str | None = None, caller: SourceRange | None = None):
         super().__init__(message)
         self.message, self.hint = message, hint
         self.caller = calling_expression() if caller is None else caller
         self.details: str | None = None
-        """Another message that this one rests on."""
+        """Another message that explains this one."""
 
     def sentence(self) -> str:
         return self.message

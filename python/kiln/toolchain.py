@@ -172,7 +172,7 @@ def _version(path: str) -> str | None:
         return None
     from kiln.runtime import cache
 
-    # A program takes longer to start than code takes to load. That it did not answer is not remembered.
+    # Starting a program takes longer than loading code, so the answer is remembered, but not a failure to answer.
     try:
         return cache.note_of_file("version", path, lambda: _ask_version(path))
     except _Silent:

@@ -1,4 +1,4 @@
-"""Unmodified Triton programs on Kiln: in this process `import triton` finds Kiln under Triton's names and meanings.
+"""Unmodified Triton programs on Kiln: in this process, `import triton` gives Kiln with Triton's names and semantics.
 
     import kiln.as_triton
     kiln.as_triton.install()        # before the program imports triton; or: kiln run --as-triton program.py
@@ -8,8 +8,8 @@ finder.py     what `import` finds: modules that look their names up when asked
 top.py language.py jit.py autotuner.py driver.py compiler.py …    one file for each module of Triton that differs from
               a module of Kiln by more than its name
 
-Kernels are Kiln's own: `triton.language.load` is `kiln.language.load`. A file of this folder holds only what Triton
-does otherwise: defaults, host-side classes, what a program may ask of a compiled kernel or of the machine.
+Kernels are Kiln's own: `triton.language.load` is `kiln.language.load`. The files of this folder contain only what
+differs in Triton: defaults, host-side classes, and queries of compiled kernels and of the machine.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ __all__ = ["VERSION", "install", "installed", "uninstall"]
 
 
 def install(children: bool = False) -> None:
-    """From now on `import triton` gives Kiln; with `children`, in processes that multiprocessing starts too. Does
-    nothing the second time; refuses where Triton itself is loaded."""
+    """From now on `import triton` gives Kiln; with `children`, also in processes that multiprocessing starts. A second
+    call does nothing; it is an error if Triton itself is loaded."""
     from kiln.as_triton import finder
 
     finder.install()
@@ -32,7 +32,7 @@ def install(children: bool = False) -> None:
 
 
 def uninstall() -> None:
-    """Takes it back: `import triton` looks for an installed Triton again. Modules that were imported go on working."""
+    """Undoes `install`: `import triton` looks for an installed Triton again. Modules already imported keep working."""
     import sys
 
     from kiln.as_triton import finder

@@ -10,7 +10,7 @@ __all__ = ["NullAllocator", "set_allocator", "set_profile_allocator"]
 
 
 class NullAllocator:
-    """The allocator of who has named none: there is nothing to allocate."""
+    """The default allocator: there is nothing to allocate."""
 
     def __call__(self, size: int, alignment: int, stream: int | None) -> Any:
         raise RuntimeError("no allocator was set: triton.set_allocator sets one")
@@ -26,4 +26,4 @@ def set_allocator(allocator: Callable[..., Any] | None) -> None:
 
 
 def set_profile_allocator(allocator: Callable[..., Any] | None) -> None:
-    """For Triton's profiler, which Kiln has not: does nothing."""
+    """Does nothing: it is for Triton's profiler, which Kiln does not have."""

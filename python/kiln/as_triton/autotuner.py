@@ -1,9 +1,9 @@
 """`triton.runtime.autotuner`: Kiln's tuner with the attributes and methods that subclasses of Triton's override.
 
 Tuners of libraries build on `run`, `_bench`, `prune_configs`, `pre_hook`, `post_hook`, `nargs`, `cache` and
-`configs_timings`. What is measured, Kiln's own tuner measures: configurations are compiled in parallel and race. One
-after the other they are timed only where somebody has another way to do it: a `do_bench`, a subclass with a `_bench`
-of its own, another driver's benchmarker, hooks that are told of every compile. `Config` is Kiln's.
+`configs_timings`. Kiln's own tuner does the measuring: configurations are compiled in parallel and race. They are timed
+one after the other only if something overrides that: a `do_bench`, a subclass with its own `_bench`, another driver's
+benchmarker, or hooks that are notified of every compile. `Config` is Kiln's.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ __all__ = [
 
 _NEVER = float("inf")
 _CPU_REP_MS = 10.0
-"""Milliseconds of launches for each configuration on the CPU where the program says nothing."""
+"""Default milliseconds of launches for each configuration on the CPU."""
 
 log = logging.getLogger("kiln.autotune")
 
 
 class _Wrapper(KernelInterface):
-    """A kernel behind a decorator: what it does not have, the kernel has."""
+    """A kernel wrapped by a decorator; attributes that the wrapper lacks are the kernel's."""
 
     def __getattr__(self, name: str) -> Any:
         if name == "fn" or (name.startswith("_") and not name.startswith("__")):
@@ -210,7 +210,7 @@ class Autotuner(_Wrapper):
             _store(stored, key, timings)
         best = min(timings, key=timings.__getitem__)
         if not _finite(timings[best]):
-            # Launched once more outside of the measurement: its own error says more than that nothing fits.
+            # Launch once more outside of the measurement: its own error says more than "nothing fits".
             self.fn.run(*args, **{**kwargs, **best.all_kwargs()})
         self.cache[key] = best
         self.configs_timings = timings
@@ -225,7 +225,7 @@ class Autotuner(_Wrapper):
         return (self._bench_in_turn if self._has_own_way() else self._race)(key, configs, args, kwargs)
 
     def _has_own_way(self) -> bool:
-        """Whether anybody but Kiln says how a configuration is measured, or is told of each compile."""
+        """Whether anything but Kiln decides how a configuration is measured, or is notified of each compile."""
         from kiln.as_triton.driver import driver
 
         kind, runtime = type(self), knobs.runtime
@@ -242,7 +242,7 @@ class Autotuner(_Wrapper):
         self, key: tuple[Any, ...], configs: Sequence[Config], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> dict[Config, Any]:
         """By a tuner of Kiln's, made for these configurations."""
-        # Hooks that a user or a subclass has put in the place of the tuner's see to the arrays themselves.
+        # Hooks with which a user or a subclass replaced the tuner's must handle the arrays themselves.
         before = None if self.pre_hook == self._reset else self.pre_hook
         after = None if self.post_hook == self._restore else self.post_hook
         # On the CPU a launch is slow and steady, and libraries have hundreds of configurations.
@@ -276,8 +276,8 @@ class Autotuner(_Wrapper):
     def _bench_in_turn(
         self, key: tuple[Any, ...], configs: Sequence[Config], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> dict[Config, Any]:
-        """By `_bench`. On the CPU those that differ in what only GPUs act on are measured once (again
-        where the one measured does not fit)."""
+        """Measures by `_bench`. On the CPU, configurations that differ only in GPU options are measured once (again if
+        the measured one does not fit)."""
         on_cpu = self._is_on_cpu(kwargs)
         measured: dict[Any, Any] = {}
         timings = {}
@@ -306,7 +306,7 @@ class Autotuner(_Wrapper):
         return (*values, *(str(value.dtype) for value in known.values() if hasattr(value, "dtype")))
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
-        """As `run`; where that is the tuner's own and nobody is told, a known key is launched without Python."""
+        """As `run`; if that is not overridden and there are no hooks, a known key is launched without Python."""
         kernel = self.fn
         plain = (
             type(self).run is Autotuner.run
@@ -329,9 +329,9 @@ class Autotuner(_Wrapper):
         return self._native
 
     def _answer(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> tuple[Config, Any] | None:
-        """For launches that ask by key once: see python/bindings/launch/Tuned.h."""
+        """Answers the native launcher, which asks once for each key: see python/bindings/launch/Tuned.h."""
         if len(self.configs) == 1:
-            return None  # nothing is chosen, and who writes to `configs` is not noticed
+            return None  # nothing to choose, and writes to `configs` are not noticed
         self.nargs = dict(zip(self.arg_names, args, strict=False))
         config = self._find(args, {**kwargs, "grid": grid})
         self.nargs = None

@@ -1,7 +1,7 @@
 """Processes that `multiprocessing` starts afresh (spawn, forkserver): `import triton` is Kiln there too.
 
-A forked process has what its parent had; one that begins as a new Python imports the program again, and would not find
-triton.
+A forked process inherits its parent's modules; a process that starts as a new Python imports the program again, and
+would not find triton.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`triton.compiler`: compiling ahead of a launch, and what a compiled kernel tells."""
+"""`triton.compiler`: ahead-of-time compilation, and the attributes of compiled kernels."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class KernelMetadata(dict):
 
 
 class SpecializationProxy(NamedTuple):
-    """What a kernel's `repr` makes a name of."""
+    """The specialisation from which a kernel's `repr` makes a name."""
 
     constants: dict[str, Any]
     signature: dict[str, str]
@@ -59,7 +59,7 @@ class CompiledKernel(jit.CompiledKernel):
     options: Mapping[str, Any] = {}
     """The launch options it was compiled with."""
     key: str = ""
-    """What hooks of compiles are told as the key."""
+    """The key that compile hooks get."""
     _known: KernelMetadata | None = None
 
     @property
@@ -110,7 +110,7 @@ class CompiledKernel(jit.CompiledKernel):
 
     @property
     def shared(self) -> int:
-        """Bytes that one program instance works in: shared memory of a GPU; on the CPU its frame, a line at least."""
+        """Working memory of a program instance in bytes: shared memory on a GPU; on the CPU its frame, at least a line."""
         known = self._known or super().metadata
         if known.get("cuda"):
             return self.loaded.figures["shared_bytes"] if self.loaded else known["cuda"]["shared_bytes"]
@@ -123,7 +123,7 @@ class CompiledKernel(jit.CompiledKernel):
 
     @property
     def n_spills(self) -> int:
-        """Words of a thread that its registers do not hold; on the CPU words of the frame."""
+        """Spilled words of a thread; on the CPU, words of the frame."""
         return self.metadata["frame_bytes"] // 4 if self._on_cpu() else super().n_spills
 
     @property
@@ -154,7 +154,7 @@ class CompiledKernel(jit.CompiledKernel):
     packed_metadata = metadata
 
     def _init_handles(self) -> None:
-        """Loads the code: it is."""
+        """Does nothing: the code is already loaded."""
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         """A launch of this code: all arguments in order, or those that are no constexpr."""
@@ -172,7 +172,7 @@ class CompiledKernel(jit.CompiledKernel):
     def _launch(self, grid: Any, args: tuple[Any, ...]) -> Any:
         given = list(args)
         if len(given) != len(self.parameters):
-            # As written: an integer that was 1, or None, is a constant of the code but an argument all the same.
+            # As declared: an integer 1 or a None is a constant in the code, but still an argument.
             constants = [p.is_constexpr for p in self.kernel.params]
             places = constants.count(False)
             if len(given) != places:

@@ -1,8 +1,8 @@
-"""`triton.runtime.driver`: the machine as programs ask for it: a GPU where there is one, else the CPU.
+"""`triton.runtime.driver`: the machine as programs see it: a GPU if there is one, else the CPU.
 
-What the CPU answers: "multiprocessors" are its worker threads; a "warp" is one thread; registers and shared memory, by
-which programs divide to see how many instances are resident, limit nothing and are as large as a GPU's. A kernel uses
-a line of 64 bytes at least.
+For the CPU, "multiprocessors" are its worker threads and a "warp" is one thread. Registers and shared memory, which
+programs use to compute how many instances are resident, limit nothing and are as large as a GPU's. A kernel uses at
+least a line of 64 bytes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["CpuDriver", "CudaDriver", "DriverConfig", "driver"]
 
 _CPU_REGISTERS = 65536
 _CPU_SHARED_BYTES = 256 * 1024
-"""About what a core's own cache holds; tiles beyond it run, but slower."""
+"""About the size of a core's own cache; larger tiles run, but more slowly."""
 
 
 class Utils:

@@ -1,5 +1,5 @@
-"""Why a kernel is as fast as it is: what a launch asks of the machine, what the compiler made of it, and how the two
-compare. Nothing runs and no GPU is needed.
+"""Explains the speed of a kernel: the work of a launch, the code that the compiler made, and how the two compare.
+Nothing runs and no GPU is needed.
 
     from kiln import explain
     report = explain.launch(kernel, grid, x, y, n, BLOCK=1024)    # compiles for these arguments, launches nothing
@@ -8,8 +8,8 @@ compare. Nothing runs and no GPU is needed.
 
 On the command line `kiln explain FILE.py::NAME --signature "…" --values "n=1000000" --grid 977`.
 
-Bytes and operations are counted by running the kernel's index arithmetic on a sample of the grid: exact, but for what
-follows from data, which is an upper bound and said to be one.
+Bytes and operations are counted by evaluating the kernel's index arithmetic on a sample of the grid. Counts are exact,
+except where they depend on data: those are upper bounds, and are marked as such.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kiln import errors
 
 __all__ = ["Report", "compiled", "launch"]
 
-# What an integer argument without a value is taken to be.
+# The assumed value of an integer argument without one.
 ASSUMED = 4096
 
 
@@ -154,8 +154,8 @@ def compiled(
 
 
 def _roofline(work: dict[str, Any], machine: Any) -> dict[str, Any]:
-    """Seconds that each part of the machine needs at least. Memory: bytes that were asked for, but of each array no
-    more than what lies between the first and the last that is touched (the rest comes from a cache)."""
+    """Lower bounds of the seconds that each part of the machine needs. Memory: the requested bytes, but for each array
+    at most the range from the first to the last byte accessed (the rest comes from a cache)."""
     moved = sum(min(array[way], array["span"]) for array in work["arrays"] for way in ("read", "written"))
     parts = {"memory": moved / machine.bytes_per_second}
     unknown = []

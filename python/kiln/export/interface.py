@@ -1,8 +1,9 @@
-"""What an exported launch takes: from the variants of a kernel to the parameters of a C++ and a C function.
+"""The interface of an exported launch: from the variants of a kernel to the parameters of a C++ and a C function.
 
-A parameter that is the same constant in every variant is no argument: the header says it. What differs is one: an array
-or number by what the variants have there, a constexpr by its value, which then chooses the variant. Constants that C++
-has no name for (types, functions, objects) are never arguments. Tuples become their items.
+A parameter that is the same constant in every variant is not an argument: the header states its value. All others are
+arguments: an array or number with the types that the variants have there, a constexpr by its value, which then selects
+the variant. Constants that C++ cannot express (types, functions, objects) are never arguments. Tuples become their
+items.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _varies(found: Sequence[Parameter]) -> bool:
-    """Whether constants that C++ can name differ: then the caller says which it means, as its grid may depend on it."""
+    """Whether constants that C++ can express differ: then the caller must choose, as its grid may depend on them."""
     values = [item.value for item in found]
     return any(not _same(value, values[0]) for value in values) and all(
         isinstance(value, (bool, int, float, str)) for value in values

@@ -225,7 +225,7 @@ def _read(
 
 
 def _integers(first: int, last: int, step: int) -> list[int]:
-    """Representatives of a range: seventeen in a row of each sort that launches distinguish (0, then 1 to 16), and 1."""
+    """Representatives of a range: seventeen in a row of each sort launches distinguish (0, then 1 to 16), and 1."""
     numbers = [1] if first <= 1 <= last and step == 1 else []
     for low, high in _SORTS:
         start = max(first, low)

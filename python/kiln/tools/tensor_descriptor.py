@@ -13,7 +13,7 @@ from kiln.errors import CompilationError, LaunchError
 
 @dataclass
 class TensorDescriptor:
-    """A box of memory seen through blocks of one shape.
+    """A strided array that kernels access in blocks of one shape.
 
     base         the array (numpy, torch, …); its address is a multiple of 16
     shape        elements in each dimension, 1 to 5 of them
