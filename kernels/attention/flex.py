@@ -304,7 +304,8 @@ def flex_attention(
     """Attention of (batch, heads, tokens, size) arrays, with scores that ``score_mod`` computes from q kᵀ · scale.
 
     ``score_mod(score, batch, head, q, kv, *args)`` is a jit function over tiles: ``q`` is a column of indices, ``kv`` a
-    row; with ``args``, indices beyond the last token are clamped to it. ``block_mask``, from ``create_block_mask``,
+    row; with ``args``, indices beyond the last token are clamped to it. A number, a row or a column that it returns
+    stands for the scores of the whole tile. ``block_mask``, from ``create_block_mask``,
     says which keys queries see; blocks that no query sees are skipped. ``enable_gqa``: keys may have fewer heads.
     Log-sum-exp is float32 (for float64 arrays: float64) of shape (batch, heads, queries).
 

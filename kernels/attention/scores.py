@@ -6,9 +6,15 @@ from typing import Any
 
 import kiln
 import kiln.language as kl
+from kiln.errors import CompilationError
+from kiln.frontend import scope
 from kiln.frontend.derivative import with_derivative
+from kiln.frontend.emitter import current
+from kiln.frontend.visitor import Visitor
 from kiln.kernels.fast import exp2_flushed, reciprocal
 from kiln.kernels.operator import strides
+from kiln.language import values
+from kiln.language.builtin import builtin
 
 LOG2_E: kl.constexpr = kl.constexpr(1.4426950408889634)
 
@@ -139,7 +145,7 @@ class Terms:
             score -= slope * (distance if self.CAUSAL else kl.abs(distance))
         if self.MOD is not None:
             inside = at.inside(self.args, late)
-            score = self.MOD(score, inside.batch, inside.head, inside.row, inside.key, *self.args)
+            score = _changed(score, inside, self.args, self.MOD)
         return score
 
     @kiln.jit
@@ -153,11 +159,35 @@ class Terms:
         score = self._replace(softcap=None, MOD=None).of(score, slope, at, APART=True)
         if self.MOD is not None:
             inside = at.inside(self.args)
-            score, more = with_derivative(
-                self.MOD, score, inside.batch, inside.head, inside.row, inside.key, *self.args
-            )
+            score, more = with_derivative(_changed, score, inside, self.args, self.MOD)
             bend = more if bend is None else bend * more
         return score, bend
+
+
+@builtin
+def _as_scores(value: Any, score: Any, function: Any) -> Any:
+    """What a function makes of a tile of scores, as such a tile: numbers, rows and columns stretch."""
+    known, mod = values.unwrap(value), values.unwrap(function)
+    fits = isinstance(known, (bool, int, float))
+    if isinstance(value, values.tensor) and not value.type.scalar.is_ptr():
+        sides = tuple(value.shape)
+        fits = sides == () or (
+            len(sides) == len(score.shape)
+            and all(side in (1, whole) for side, whole in zip(sides, score.shape, strict=True))
+        )
+    if not fits:
+        name = mod.fn.__name__
+        error = CompilationError(
+            f"expected {name}, as score_mod, to return a number for each score, got {scope.describe(value)}",
+            hint=f"return the new score from {name}; a number, a column (like q) and a row (like kv) stretch",
+        )
+        raise error.note(f"{name} is defined here", Visitor(current(), mod, {}).range(mod.tree))
+    return kl.broadcast_to(kl.to_tensor(value).to(score.dtype), score.shape)
+
+
+@kiln.jit
+def _changed(score, at, args, MOD: kl.constexpr):
+    return _as_scores(MOD(score, at.batch, at.head, at.row, at.key, *args), score, MOD)
 
 
 # ---- the blocks of keys that a block of queries walks ----------------------------------------------------------------

@@ -270,6 +270,68 @@ def test_a_plain_call(rng):
     compare(*operands(rng, shape, 2), np.ones(shape, bool))
 
 
+@kiln.jit
+def constant(score, batch, head, q, kv):
+    return 2
+
+
+@kiln.jit
+def of_heads(score, batch, head, q, kv):
+    return head * 0.5
+
+
+@kiln.jit
+def of_keys(score, batch, head, q, kv):
+    return kv * 0.125
+
+
+@kiln.jit
+def of_integers(score, batch, head, q, kv):
+    return q - kv
+
+
+@kiln.jit
+def without_return(score, batch, head, q, kv):
+    score + 1.0
+
+
+@kiln.jit
+def of_whole_rows(score, batch, head, q, kv):
+    return kl.sum(score, 1)
+
+
+@pytest.mark.parametrize(
+    ("function", "scores"),
+    [
+        (constant, lambda h, i, j: 2.0),
+        (of_heads, lambda h, i, j: h * 0.5), (of_keys, lambda h, i, j: j * 0.125),
+        (of_integers, lambda h, i, j: i - j),
+    ],
+    ids=lambda x: getattr(x, "__name__", ""),
+)  # fmt: skip
+def test_numbers_rows_and_integers_are_scores(rng, function, scores):
+    shape = (1, 2, 40, 70)
+    q, k, v = operands(rng, shape, 2)
+    _, h, i, j = indices(*shape)
+    want = np.exp(np.broadcast_to(scores(h, i, j), shape).astype(np.float64))
+    want = want / want.sum(-1, keepdims=True) @ v.astype(np.float64)
+    out, lse = flex_attention(q, k, v, score_mod=function, return_lse=True)
+    check(out, want, v, 70)
+    # The scores do not depend on q k^T.
+    dq, dk, _ = flex_attention_backward(q, k, v, out, lse, np.ones_like(out), score_mod=function)
+    assert not dq.any()
+    assert not dk.any()
+
+
+@pytest.mark.parametrize(("function", "got"), [(without_return, "None"), (of_whole_rows, r"<\[\d+\], fp32>")])
+def test_what_no_score_can_be_is_refused_by_name(rng, function, got):
+    q, k, v = operands(rng, (1, 2, 40, 70), 2)
+    name = function.fn.__name__
+    message = f"(?s)expected {name}, as score_mod, to return a number for each score, got {got}.*{name} is defined here"
+    with pytest.raises(CompilationError, match=message):
+        flex_attention(q, k, v, score_mod=function)
+
+
 def test_refusals(rng):
     q, k, v = operands(rng, (1, 4, 64, 64), 2)
     mask = create_block_mask(causal, None, None, 64, 65)
