@@ -105,7 +105,7 @@ SWITCHES: tuple[Switch, ...] = (
         _one_of("none", "bounds", "races"),
         "none",
         "check memory accesses on the CPU target: `bounds`, against the buffers passed in; "
-        "`races`, between program instances",
+        "`races`, between program instances; and with either, what `kl.assume` promises",
         "none, bounds, races",
     ),
     Switch(

@@ -41,7 +41,8 @@ def max_constancy(input: Any, values: Any) -> tensor:
 
 @builtin
 def assume(cond: Any) -> None:
-    """A promise: the scalar condition holds. If it does not, the behaviour is undefined.
+    """A promise: the scalar condition holds. If it does not, the behaviour is undefined; under KILN_CHECK the launch
+    fails, as with `device_assert`.
 
     >>> kl.assume(n > 0)
     """

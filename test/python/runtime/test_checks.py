@@ -214,3 +214,21 @@ def test_checked_code_is_separate_from_plain_code():
     with knobs.scope(check="bounds"):
         checked = shift[1](x, out, 16, 32)
     assert shift[1](x, out, 16, 32) is not checked
+
+
+@kiln.jit
+def promised(x, n):
+    kl.assume(n % 4 == 0)
+    kl.store(x, n)
+
+
+@pytest.mark.parametrize("check", ["bounds", "races"])
+def test_a_promise_is_checked_with_the_accesses(check):
+    x = np.zeros(1, np.int32)
+    with knobs.scope(check=check):
+        promised[1](x, 8)
+        with pytest.raises(errors.DeviceAssertError, match=r"test_checks.py.*promise of kl.assume does not hold"):
+            promised[1](x, 7)
+    assert x == 8
+    promised[1](x, 7)
+    assert x == 7
