@@ -28,7 +28,8 @@ LogicalResult cpu::verifyScalarOps(func::FuncOp kernel) {
   bool good = true;
   kernel.walk<WalkOrder::PreOrder>([&](Operation *op) {
     if (auto text = dyn_cast<tile::InlineAsmOp>(op); text && text.getPortable().empty()) {
-      op->emitError("expected a portable body (because the cpu target cannot run PTX assembly), got none");
+      op->emitError("expected a portable body (because the cpu target cannot run PTX assembly), got none\n"
+                    "hint: pass portable=, a jit function of the elements that does the same");
       good = false;
     }
     if (auto call = dyn_cast<tile::ExternCallOp>(op); call && !isKnownFunction(call)) {
