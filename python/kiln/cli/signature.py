@@ -134,6 +134,11 @@ def _parameter(parameter: Any, value: str | None, function: KernelFunction) -> P
     if parameter.is_constexpr and _is_expression(value, function):
         try:
             return Parameter(parameter.name, "constexpr", value=eval(value, dict(function.fn.__globals__)))
+        except NameError as problem:
+            raise errors.UserError(
+                f"signature: expected a value for {parameter.name!r} (because it is constexpr), such as 1024 or a name"
+                f" of the module of {function.__name__}, got {value!r} ({problem})"
+            ) from None
         except Exception as problem:
             raise errors.UserError(f"signature: {parameter.name!r}: {value}: {problem}") from None
     item = _item(value, parameter.name, function, _class(_annotation(parameter), function))

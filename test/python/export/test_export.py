@@ -165,7 +165,8 @@ def test_library_launches_can_be_exported(tmp_path):
      "parameter 'n': expected a number in all signatures; as a constant 1 or None"),
     ([SCALE.format(""), "x=*fp32, y=*fp32, n=i32, factor=fp32, BLOCK=2.5"], ("--target", "cpu-avx2"), "BLOCK"),
     (["x=*fp32, y=*fp32, n=i32, factor=fp32, BLOCK=NoSuchName"], ("--target", "cpu-avx2"),
-     "signature: 'BLOCK': NoSuchName: name 'NoSuchName' is not defined"),
+     "signature: expected a value for 'BLOCK' (because it is constexpr), such as 1024 or a name of the module of scale,"
+     " got 'NoSuchName' (name 'NoSuchName' is not defined)"),
 ])  # fmt: skip
 def test_refusals(tmp_path, capsys, signatures, words, message):
     given = [word for signature in signatures for word in ("--signature", signature)]
