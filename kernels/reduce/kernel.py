@@ -144,7 +144,7 @@ _SORTED = (*FLOATS, *SIGNED[:3], *UNSIGNED[:2])
 def topk(x: Any, k: int, *, out: tuple[Any, Any] | None = None) -> tuple[Any, Any]:
     """The ``k`` largest of each row, largest first, and their int64 indices.
 
-    NaN is largest; of equal elements the first comes first.
+    NaN is largest; of equal elements, as both zeros are, the first comes first.
     """
     n = x.shape[-1]
     if n == 0:

@@ -113,6 +113,10 @@ def device_print(prefix: Any, *args: Any, hex: Any = False) -> None:
 def device_assert(cond: Any, msg: Any = "", mask: Any = None) -> None:
     """Fails the launch with a message if the condition is false for an element (where the mask, if given, is true).
 
+    On a GPU the rest of the program may still run, because others may wait for it: a thread whose element failed
+    accesses no tile of memory any more, but scalar loads, stores and atomics happen. What a failed launch wrote is not
+    defined.
+
     >>> kl.device_assert(index < n, "index out of range")
     """
     debug.device_assert(cond, msg, mask)

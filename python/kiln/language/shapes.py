@@ -257,7 +257,7 @@ def histogram(input: Any, num_bins: Any, mask: Any = None) -> tensor:
 
 @builtin
 def sort(x: Any, dim: Any = None, descending: Any = False) -> tensor:
-    """Sorts along the last dimension. NaN comes last in ascending order.
+    """Sorts along the last dimension. NaN comes last in ascending order; +0 and -0 are equal, in any order.
 
     >>> y = kl.sort(x)
     """
