@@ -49,6 +49,7 @@ from kiln.kernels.operator import (
     strides,
     with_float64,
 )
+from kiln.runtime.interface import is_traced_by_torch
 from kiln.runtime.jit import JITFunction
 
 
@@ -238,6 +239,14 @@ def create_block_mask(
         inside         indices are int32
         result         a BlockMask, whose numbers and indices of blocks are int32
     """
+    if is_traced_by_torch():
+        # Under fullgraph=True this ends the compilation with the message; otherwise the call runs outside of the graph.
+        import torch
+
+        torch._dynamo.graph_break(
+            msg="create_block_mask cannot be part of a compiled graph: call it before, and pass the mask to the"
+            " compiled function"
+        )
     check_function("mask_mod", mask_mod, "batch, head, q, kv", args)
     block = (BLOCK_SIZE, BLOCK_SIZE) if is_integer(BLOCK_SIZE) else BLOCK_SIZE
     sides = isinstance(block, (tuple, list)) and len(block) == 2 and all(map(_is_side, block))

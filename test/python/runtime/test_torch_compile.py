@@ -442,6 +442,18 @@ def test_block_masks_are_arguments():
     agree(lambda q, k, mask: flex_attention(q, k, k, block_mask=mask, enable_gqa=True, return_lse=True), q, k, mask)
 
 
+def test_a_block_mask_is_made_before():
+    """Inside compiled code it breaks the graph; where it must not, the message says what to do."""
+    q = random(1, 2, 20, 8)
+
+    def run(q):
+        return flex_attention(q, q, q, block_mask=create_block_mask(near, None, None, 20, 20, device=DEVICE)) + 1
+
+    with pytest.raises(torch._dynamo.exc.Unsupported, match=r"create_block_mask .* call it before, and pass the mask"):
+        torch.compile(run, fullgraph=True, backend="eager")(q)
+    assert torch.equal(torch.compile(run, backend="eager")(q), run(q))
+
+
 STARTS = torch.tensor([0, 3, 8])
 MASKS = {}
 DIFFERENTIATED = {
