@@ -29,6 +29,9 @@ RUN := PYTHONPATH=$(CURDIR)/$(BUILD)/python $(VENV)/bin/python
 # Tests run with freed memory overwritten and allocated memory nonzero.
 FILL := MALLOC_PERTURB_=165
 PYTEST := $(FILL) $(RUN) -m pytest -p no:cacheprovider
+# Where tests take every core, numpy's threads would only wait for each other, which OpenBLAS does in a loop. Not where
+# numpy's time is compared with.
+SHARED := OPENBLAS_NUM_THREADS=1
 
 .PHONY: help setup packages build demo bench test check-lit check-cpp check-python check-kernels check-ptxas \
   check-emulated check-fuzz docs-check lint format wheel clean
@@ -100,12 +103,12 @@ check-cpp: build
 	@$(FILL) ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error | tail -n 15; exit $${PIPESTATUS[0]}
 
 check-python: build
-	@$(PYTEST) -n $(JOBS) -m "not bench and not fuzz and not gpu" test/python
+	@$(SHARED) $(PYTEST) -n $(JOBS) -m "not bench and not fuzz and not gpu" test/python
 	@$(PYTEST) -m bench test/python
 
 check-kernels: build
-	@$(PYTEST) -n $(JOBS) test/kernels
-	@$(PYTEST) -n $(JOBS) -m "not host" test/kernels --plans gpu
+	@$(SHARED) $(PYTEST) -n $(JOBS) test/kernels
+	@$(SHARED) $(PYTEST) -n $(JOBS) -m "not host" test/kernels --plans gpu
 
 # Machine code for every GPU of the target table, from the pinned ptxas; needs no GPU.
 # One process more than cores, as one test waits half a minute for an assembler that hangs.
@@ -119,15 +122,15 @@ EMULATED := test/emulator \
   $(addprefix test/python/programs/, test_loops.py test_pointers.py test_scans_and_reductions.py \
     $(addprefix test_order.py::test_, a_scan_of_functions_composes_them_in_order the_order_of_a_scan_is_kept booleans_sort))
 check-emulated: build
-	@$(FILL) KILN_BUILD=$(BUILD) PYTHONPATH=$(CURDIR)/$(BUILD)/python:$(CURDIR)/test $(VENV)/bin/python -m pytest \
+	@$(SHARED) $(FILL) KILN_BUILD=$(BUILD) PYTHONPATH=$(CURDIR)/$(BUILD)/python:$(CURDIR)/test $(VENV)/bin/python -m pytest \
 	  -p no:cacheprovider -p emulator.plugin -n $(JOBS) -m "not fuzz" $(EMULATED)
-	@$(FILL) KILN_TARGET=sm_80 KILN_BUILD=$(BUILD) PYTHONPATH=$(CURDIR)/$(BUILD)/python:$(CURDIR)/test $(VENV)/bin/python -m pytest \
+	@$(SHARED) $(FILL) KILN_TARGET=sm_80 KILN_BUILD=$(BUILD) PYTHONPATH=$(CURDIR)/$(BUILD)/python:$(CURDIR)/test $(VENV)/bin/python -m pytest \
 	  -p no:cacheprovider -p emulator.plugin -n $(JOBS) test/emulator/test_simple.py
 
 check-fuzz: build
-	@KILN_BUILD=$(BUILD) KILN_FUZZ_PROGRAMS=$(FUZZ) KILN_FUZZ_MUTANTS=$(MUTANTS) KILN_FUZZ_SPECIALIZATIONS=$(SPECIALIZATIONS) \
+	@$(SHARED) KILN_BUILD=$(BUILD) KILN_FUZZ_PROGRAMS=$(FUZZ) KILN_FUZZ_MUTANTS=$(MUTANTS) KILN_FUZZ_SPECIALIZATIONS=$(SPECIALIZATIONS) \
 	  $(PYTEST) -n $(JOBS) -m fuzz test/python
-	@$(FILL) KILN_FUZZ_EMULATOR=$(INSTRUCTIONS) PYTHONPATH=$(CURDIR)/$(BUILD)/python:$(CURDIR)/test $(VENV)/bin/python -m pytest \
+	@$(SHARED) $(FILL) KILN_FUZZ_EMULATOR=$(INSTRUCTIONS) PYTHONPATH=$(CURDIR)/$(BUILD)/python:$(CURDIR)/test $(VENV)/bin/python -m pytest \
 	  -p no:cacheprovider -n $(JOBS) -m fuzz test/emulator/test_mutants.py
 
 docs-check: build
