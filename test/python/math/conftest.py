@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,11 +26,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Library]:
     made: dict[tuple[str, str, str], Library] = {}
+    # Workers have folders of their own in the one of the run.
+    shared = tmp_path_factory.getbasetemp()
+    shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
 
     def make(group: str, functions: list[Function], target: str, shape: str = "16") -> Library:
         key = (group, target, shape)
         if key not in made:
-            made[key] = Library(functions, target, tmp_path_factory.mktemp(group), shape)
+            folder = shared / f"math-{group}"
+            folder.mkdir(exist_ok=True)
+            with open(folder / f"{target}-{shape or 'scalar'}.lock", "w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                made[key] = Library(functions, target, folder, shape)
         return made[key]
 
     return make

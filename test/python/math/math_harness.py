@@ -129,7 +129,7 @@ def expanded(functions: list[Function], target: str, shape: str) -> str:
 
 
 class Library:
-    """The functions compiled for one target; call(name, *arrays) applies one elementwise."""
+    """The functions compiled for one target, unless `folder` has them; call(name, *arrays) applies one elementwise."""
 
     def __init__(
         self,
@@ -141,6 +141,12 @@ class Library:
     ) -> None:
         self.functions = {f.name: f for f in functions}
         self.lanes = int(np.prod([int(k) for k in shape.split("x")])) if shape else 1
+        self.path = folder / f"{target}-{shape or 'scalar'}.so"
+        if not self.path.exists():
+            self._compile(functions, target, shape, optimize)
+        self.loaded = ctypes.CDLL(str(self.path))
+
+    def _compile(self, functions: list[Function], target: str, shape: str, optimize: str) -> None:
         text = run(
             [
                 tool("mlir-opt"),
@@ -151,12 +157,10 @@ class Library:
             ],
             expanded(functions, target, shape),
         )
-        ir = folder / f"{target}-{shape or 'scalar'}.ll"
+        ir = self.path.with_suffix(".ll")
         ir.write_text(run([tool("mlir-translate"), "--mlir-to-llvmir"], text))
-        self.path = ir.with_suffix(".so")
         flags = [optimize, f"-march={MARCH[target]}", "-fPIC", "-shared", "-nostdlib", "-Wl,-z,defs"]
         run([tool("clang"), "-Wno-override-module", *flags, "-o", str(self.path), str(ir)], "")
-        self.loaded = ctypes.CDLL(str(self.path))
 
     def __call__(self, name: str, *arrays: np.ndarray) -> np.ndarray | tuple[np.ndarray, ...]:
         function = self.functions[name]
