@@ -47,6 +47,19 @@ def parts(
             yield block, addresses[which], which
 
 
+def vectors(
+    machine: Any, ins: Instruction, addresses: np.ndarray, size: int, lanes: Any
+) -> Iterator[tuple[Any, Any, Any]]:
+    """The same of accesses of up to 32 bytes. The first word decides which block a vector is in."""
+    if size <= 8:
+        yield from parts(machine, ins, addresses, size, lanes)
+        return
+    check_alignment(addresses, size)
+    for block, places, which in parts(machine, ins, addresses, 8, lanes):
+        _check_end(block, places, size)
+        yield block, places, which
+
+
 @operation("ld", CACHES + "param")
 def _load(ins: Instruction) -> Run:
     to, address, *_ = ins.operands
@@ -78,9 +91,7 @@ def _load(ins: Instruction) -> Run:
         addresses = addresses_of(machine, address, lanes, shared)
         # Read everything before writing anything: the address may be one of the destinations.
         found = np.empty((len(rows), len(addresses)), f"u{size}")
-        check_alignment(addresses, whole)
-        for block, places, which in parts(machine, ins, addresses, min(whole, 8), lanes):
-            _check_end(block, places, whole)
+        for block, places, which in vectors(machine, ins, addresses, whole, lanes):
             if block.shadow is not None:
                 units = (places - SHARED_BASE) // whole
                 machine.ordering.load(machine.warp.index, block.shadow, units, whole, ins)
@@ -112,9 +123,7 @@ def _store(ins: Instruction) -> Run:
 
     def run(machine: Any, lanes: Any) -> None:
         addresses = addresses_of(machine, address, lanes, shared)
-        check_alignment(addresses, whole)
-        for block, places, which in parts(machine, ins, addresses, min(whole, 8), lanes):
-            _check_end(block, places, whole)
+        for block, places, which in vectors(machine, ins, addresses, whole, lanes):
             note_store(machine, ins, block, places, whole, lanes)
             for i, row in enumerate(rows):
                 block.store(places + i * size, size, machine.read(f"b{8 * size}", row, lanes)[which])

@@ -8,6 +8,8 @@ also take turns at random. Asynchronous work (copies, messages) arrives as late 
 
 from __future__ import annotations
 
+import ctypes
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,12 +25,13 @@ from . import (  # noqa: F401  (they register what instructions do)
     conversion,
     copies,
     fragments,
+    native,
     products,
 )
 from .memory import Global, Shared
 from .operation import Flight, Wait, bind
 from .ordering import Clocks, Order
-from .ptx import SPECIAL, Address, Fault, Instruction, Unsupported, parse
+from .ptx import SPECIAL, Address, Fault, Instruction, Kernel, Unsupported, parse
 
 LANES = 32
 # Largest number of instructions of all warps of one program; more counts as an endless loop.
@@ -93,21 +96,39 @@ class Warp:
         return 0xFFFFFFFF if isinstance(lanes, slice) else sum(1 << int(lane) % LANES for lane in lanes)
 
 
+@functools.lru_cache(64)
+def prepared(text: str) -> tuple[Kernel, np.ndarray]:
+    """The kernel with the functions of its instructions, which keep nothing of a run; and what runs without them."""
+    kernel = parse(text)
+    for instruction in kernel.instructions:
+        instruction.run = bind(instruction)
+    _find_product_registers(kernel.instructions)
+    return kernel, native.steps(kernel.instructions)
+
+
+def _find_product_registers(instructions: list[Instruction]) -> None:
+    """Notes which instructions touch registers that a product in flight may hold."""
+    held = {row for ins in instructions if "mma_async" in ins.modifiers
+            for operand in ins.operands[:2] if isinstance(operand, tuple) for row in operand}  # fmt: skip
+    for ins in instructions if held else []:
+        groups = [rows_of(operand) for operand in ins.operands]
+        results = groups[:1] if ins.name not in WITHOUT_RESULT else []
+        ins.writes = tuple(held.intersection(*results)) if results else ()
+        ins.reads = tuple(held.intersection(row for group in groups[len(results) :] for row in group))
+
+
 class Machine:
     """Runs one kernel. `order`: the seed of the order of warps; its negative is the opposite order."""
 
     def __init__(self, text: str, order: int = 1):
-        self.kernel = parse(text)
+        self.kernel, self.native_steps = prepared(text)
         self.order = order
         if self.kernel.threads % LANES:
             raise Unsupported(f"{self.kernel.threads} threads are no whole number of warps")
         self.instructions = self.kernel.instructions
-        for instruction in self.instructions:
-            instruction.run = bind(instruction)
         # A kernel that never waits is not launched to overlap another.
         self.waits_for_grid = any(ins.name == "griddepcontrol" and "wait" in ins.modifiers for ins in self.instructions)
         self.marked = any(instruction.name in ASYNCHRONOUS for instruction in self.instructions)
-        self._find_product_registers()
         self.threads = self.kernel.threads * self.kernel.cluster
         self.table = np.zeros((self.kernel.rows, self.threads), np.uint64)
         shape = (self.kernel.rows, self.threads, -1)
@@ -123,6 +144,9 @@ class Machine:
         self.memory = Global()
         self.arguments = np.zeros(0, np.uint8)
         self.steps = 0
+        self.native = native.run  # None: everything runs in Python
+        self.is_native = (self.native_steps[:, 0] != 0).tolist()
+        self.context = native.Context(self.native_steps.ctypes.data, self.table.ctypes.data, self.threads)
 
     # --- what instructions ask for
 
@@ -141,16 +165,6 @@ class Machine:
     def count(self, lanes: Any) -> int:
         return LANES if isinstance(lanes, slice) else len(lanes)
 
-    def _find_product_registers(self) -> None:
-        """Notes which instructions touch registers that a product in flight may hold."""
-        held = {row for ins in self.instructions if "mma_async" in ins.modifiers
-                for operand in ins.operands[:2] if isinstance(operand, tuple) for row in operand}  # fmt: skip
-        for ins in self.instructions if held else []:
-            groups = [rows_of(operand) for operand in ins.operands]
-            results = groups[:1] if ins.name not in WITHOUT_RESULT else []
-            ins.writes = tuple(held.intersection(*results)) if results else ()
-            ins.reads = tuple(held.intersection(row for group in groups[len(results) :] for row in group))
-
     # --- running
 
     def launch(self, grid: tuple[int, int, int], arguments: bytes, shared_bytes: int) -> None:
@@ -158,6 +172,7 @@ class Machine:
         if self.kernel.parameter_bytes > len(arguments):
             raise Fault(f"expected {self.kernel.parameter_bytes} bytes of arguments, got {len(arguments)}")
         self.arguments = np.frombuffer(arguments.ljust(len(arguments) + 16, b"\0"), np.uint8)
+        self.context.arguments = self.arguments.ctypes.data
         programs = [(x, y, z) for z in range(grid[2]) for y in range(grid[1]) for x in range(grid[0])]
         if self.scattered:
             chosen = np.random.default_rng(abs(self.order)).permutation(len(programs))
@@ -278,6 +293,9 @@ class Machine:
         """Runs a warp until it waits or ends, or until its turn is over."""
         instructions, predicates, end = self.instructions, self.views["pred"], len(self.instructions)
         over = self.steps + turn
+        # Branches back are also where others may run, if there are any.
+        run_native = self.native if self.meanwhile is None else None
+        is_native, context = self.is_native, ctypes.addressof(self.context)
         while not warp.done and not warp.stuck and self.steps < over:
             lanes = warp.lanes if warp.counters is None else self._next_lanes(warp)
             if lanes is None:
@@ -286,6 +304,12 @@ class Machine:
             if at >= end:
                 self._finish(warp, lanes)
                 continue
+            if is_native[at] and run_native and warp.counters is None and isinstance(lanes, slice):
+                most = min(over, self.limit) - self.steps
+                ran, warp.counter = divmod(run_native(context, at, most, lanes.start), 1 << 32)
+                if ran:
+                    self.steps += ran
+                    continue
             instruction = instructions[at]
             self.steps += 1
             if self.steps > self.limit:

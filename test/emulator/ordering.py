@@ -98,9 +98,12 @@ class Shadow:
         self.read = np.zeros(size, np.int32)
 
 
+RACING = frozenset(("volatile", "relaxed", "acquire", "release"))
+
+
 def _is_atomic(ins: Instruction) -> bool:
     """Whether an access may race with others."""
-    return ins.name in ("atom", "red") or bool(ins.one_of("volatile", "relaxed", "acquire", "release"))
+    return ins.name in ("atom", "red") or not RACING.isdisjoint(ins.modifiers)
 
 
 def _distinct(numbers: np.ndarray) -> list[int]:

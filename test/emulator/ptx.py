@@ -196,6 +196,7 @@ class _Reader:
         self.values: dict[int, int] = {}
         # What each pair of braces declares. Inline assembly has its own registers and labels.
         self.local: dict[tuple[int, ...], set[str]] = {}
+        self.known: dict[tuple[str, tuple[int, ...]], int] = {}
 
     def read(self, code: str, line: int) -> list[Instruction]:
         statements = self._statements(code, line)
@@ -261,6 +262,11 @@ class _Reader:
         return name + "".join(f"@{n}" for n in scope)
 
     def _row(self, text: str, scope: tuple[int, ...]) -> int:
+        if (text, scope) not in self.known:
+            self.known[text, scope] = self._find_row(text, scope)
+        return self.known[text, scope]
+
+    def _find_row(self, text: str, scope: tuple[int, ...]) -> int:
         if text in self.named and text.startswith("%") and text in SPECIAL:
             return self.named[text]
         if found := FLOAT.fullmatch(text):

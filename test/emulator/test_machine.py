@@ -42,10 +42,19 @@ MODULE = """
 LINE = MODULE[: MODULE.index("{body}")].count("\n") + 1
 
 
-def run(body, values=(), *, threads=32, cluster=1, order=1, grid=(1, 1, 1)):
+def run(body, values=(), **options):
     """Runs a kernel on `values` (8 bytes per thread, at %d1); returns what the threads wrote at %d2."""
+    out = _run(body, values, **options, in_python=False)
+    # Native.cpp computes what the instructions' functions in Python compute.
+    assert out.tobytes() == _run(body, values, **options, in_python=True).tobytes()
+    return out
+
+
+def _run(body, values, *, threads=32, cluster=1, order=1, grid=(1, 1, 1), in_python):
     form = f".explicitcluster .reqnctapercluster {cluster}, 1, 1" if cluster > 1 else ""
     machine = Machine(MODULE.format(threads=threads, cluster=form, body=body), order)
+    if in_python:
+        machine.native = None
     given, out = np.zeros(threads * cluster, np.uint64), np.zeros(threads * cluster, np.uint64)
     values = np.asarray(values, np.uint64)
     given[: len(values)] = values
