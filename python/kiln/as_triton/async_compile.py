@@ -1,4 +1,4 @@
-"""`triton.AsyncCompileMode`: inside of it `kernel.warmup(…)` has an executor compile, and returns at once."""
+"""`triton.AsyncCompileMode`: inside it, `kernel.warmup(…)` submits the compile to an executor and returns at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ active_mode: contextvars.ContextVar[AsyncCompileMode | None] = contextvars.Conte
 
 
 class FutureKernel:
-    """Code that is being compiled. Asked for anything but `result`, it waits and answers as the `CompiledKernel`."""
+    """Code that is being compiled. Any attribute but `result` waits for the `CompiledKernel` and is forwarded to it."""
 
     def __init__(self, future: concurrent.futures.Future[Any]):
         self.future = future
@@ -39,7 +39,7 @@ class FutureKernel:
 
 
 class AsyncCompileMode:
-    """Compiles that `kernel.warmup` asks for inside of `with` run in `executor`; its end waits for all of them.
+    """Inside the `with` block, `executor` runs the compiles that `kernel.warmup` asks for; its end waits for them all.
 
     >>> with triton.AsyncCompileMode(concurrent.futures.ThreadPoolExecutor()):
     ...     for block in (64, 128, 256):
@@ -51,7 +51,7 @@ class AsyncCompileMode:
         self.future_kernels: dict[Hashable, FutureKernel] = {}
 
     def submit(self, key: Hashable, compile: Callable[[], Any]) -> FutureKernel:
-        """Has `compile` called, once for a key."""
+        """Submits `compile`, once per key."""
         if key not in self.future_kernels:
             scope = knobs.current_scope()
 

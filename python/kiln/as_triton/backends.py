@@ -1,4 +1,4 @@
-"""`triton.backends`: what a machine is called. Kiln has one compiler and no backends in Python."""
+"""`triton.backends`: names of targets. Kiln has a single compiler and no backends in Python."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 __all__ = ["GPUTarget", "backends"]
 
 backends: dict[str, Any] = {}
-"""Triton's backends by name: none, the compiler is not in Python."""
+"""Triton's backends by name: empty, because Kiln's compiler is not written in Python."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class GPUTarget:
     warp_size: int
 
     def row(self) -> str:
-        """The row of Kiln's target table: for a GPU the most special one of that compute capability."""
+        """The row of Kiln's target table: for a GPU, the most specific one for its compute capability."""
         from kiln import _kiln, errors
 
         if self.backend == "cpu":
@@ -33,7 +33,7 @@ class GPUTarget:
 
 
 def row_of_arch(arch: str) -> str:
-    """The row of Kiln's target table for what Triton calls a GPU: "sm90", "sm90a" or 90."""
+    """The row of Kiln's target table for a GPU as Triton names it: "sm90", "sm90a" or 90."""
     from kiln import errors
 
     digits = arch.removeprefix("sm").removeprefix("_").rstrip("af")

@@ -1,4 +1,4 @@
-"""`triton.runtime.cache`: a folder for each key, where programs keep files of their own beside kernels."""
+"""`triton.runtime.cache`: a folder per key in which programs keep their own files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def default_cache_dir() -> str:
 
 
 def triton_key() -> str:
-    """What compiled code depends on besides its source: the compiler."""
+    """Identifies the compiler, on which compiled code depends besides its source."""
     from kiln import __version__, _kiln
 
     return _kiln.digest(f"{__version__}\0{json.dumps(_kiln.toolchain(), sort_keys=True)}".encode())
@@ -43,7 +43,7 @@ class CacheManager:
 
 
 class FileCacheManager(CacheManager):
-    """Files under one key in the user's cache directory; a file appears whole or not at all."""
+    """Files under one key in the user's cache directory; files appear atomically."""
 
     def __init__(self, key: str, override: bool = False, dump: bool = False):
         super().__init__(key, override, dump)

@@ -1,4 +1,4 @@
-"""Imported by the server that children are forked from: triton is Kiln in each (children.py)."""
+"""Imported by the server that forks child processes: `import triton` gives Kiln in each of them (children.py)."""
 
 from kiln import as_triton
 

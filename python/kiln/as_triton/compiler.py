@@ -110,7 +110,7 @@ class CompiledKernel(jit.CompiledKernel):
 
     @property
     def shared(self) -> int:
-        """Working memory of a program instance in bytes: a GPU's shared memory; on the CPU its frame, at least a line."""
+        """Working memory of an instance in bytes: shared memory on a GPU; on the CPU its frame (a line or more)."""
         known = self._known or super().metadata
         if known.get("cuda"):
             return self.loaded.figures["shared_bytes"] if self.loaded else known["cuda"]["shared_bytes"]

@@ -1,6 +1,6 @@
-"""`triton.errors`, `triton.runtime.errors`, `triton.compiler.errors`: Triton's names of exceptions.
+"""`triton.errors`, `triton.runtime.errors`, `triton.compiler.errors`: exceptions under Triton's names.
 
-Where Kiln raises an exception that means the same, the name is that of Kiln's class, so that `except` catches it.
+If Kiln has an exception with the same meaning, the name refers to Kiln's class, so that `except` catches it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class _Told(TritonError):
-    """An error that is a message."""
+    """An error that consists of a message."""
 
     def __init__(self, error_message: str | None = None):
         self.error_message = error_message
@@ -34,19 +34,19 @@ class _Told(TritonError):
 
 
 class InterpreterError(_Told):
-    """Never raised: kernels are compiled, for the CPU too."""
+    """Never raised: kernels are always compiled, even for the CPU."""
 
 
 class PTXASError(_Told):
-    """The assembler of NVIDIA's refused; Kiln raises its own `InternalError` there."""
+    """NVIDIA's assembler failed. Never raised: Kiln raises its own `InternalError`."""
 
 
 class AutotunerError(_Told):
-    """No configuration is left to measure."""
+    """No configuration remains to be measured."""
 
 
 class IntegerOverflow(LaunchError, OverflowError):
-    """An integer that no type of the language holds is given to a launch."""
+    """A launch got an integer that fits no type of the language."""
 
     @classmethod
     def like(cls, error: LaunchError) -> IntegerOverflow:
@@ -54,7 +54,7 @@ class IntegerOverflow(LaunchError, OverflowError):
 
 
 class NoClusters(LaunchError, ValueError):
-    """A cluster of blocks is asked of a GPU that has none."""
+    """A launch asked for a thread block cluster on a GPU without clusters."""
 
 
 class OutOfResources(ResourceError):
@@ -63,7 +63,7 @@ class OutOfResources(ResourceError):
     def __init__(self, required: Any, limit: Any, name: str, option: str | None = None, kernel: str | None = None):
         super().__init__(name, required, limit, option, kernel)
         self.limit, self.name = limit, name
-        # Programs look for these words in the message of what they catch.
+        # Programs search the message for these words.
         text = f"out of resource: {name}, Required: {required}, Hardware limit: {limit}"
         self.args = (f"{kernel}: " * bool(kernel) + text + f"\nhint: reduce {option}" * bool(option),)
 

@@ -1,4 +1,4 @@
-"""`triton.language.extra.cuda`, beside what `kiln.language.extra.cuda` has: the launch's options, while compiling."""
+"""Additions of `triton.language.extra.cuda` to `kiln.language.extra.cuda`: launch options at compile time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _warps: contextvars.ContextVar[int] = contextvars.ContextVar("warps", default=4)
 
 @contextlib.contextmanager
 def launching(options: Mapping[str, Any]) -> Iterator[None]:
-    """What is compiled inside is for a launch with these options."""
+    """Compiles inside this block are for a launch with these options."""
     token = _warps.set(int(options.get("num_warps") or 4))
     try:
         yield
@@ -26,7 +26,7 @@ def launching(options: Mapping[str, Any]) -> Iterator[None]:
 
 @constexpr_function
 def num_warps() -> int:
-    """The launch option `num_warps`, on the CPU too.
+    """The launch option `num_warps`, even on the CPU.
 
     >>> warps: tl.constexpr = tl.extra.cuda.num_warps()
     """
@@ -35,7 +35,7 @@ def num_warps() -> int:
 
 @constexpr_function
 def num_threads() -> int:
-    """Threads of the launch's warps: 32 each.
+    """The number of threads of the launch: 32 per warp.
 
     >>> threads: tl.constexpr = tl.extra.cuda.num_threads()
     """

@@ -1,7 +1,7 @@
-"""What `import triton` finds: modules without code of their own, that look a name up where names.py says.
+"""The modules that `import triton` finds. They contain no code and look names up where names.py says.
 
-They are put into `sys.modules` together, so that a name is the same whichever way it is imported; a finder before all
-others answers for what is missing, and for the version of a distribution called triton.
+They are put into `sys.modules` together, so that a name is the same however it is imported. A finder, placed before all
+others, explains missing modules and gives the version of a distribution called triton.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _PACKAGE = "triton"
 
 
 class TritonModule(ModuleType):
-    """A module of Triton's: its names are looked up when they are first asked for."""
+    """One of Triton's modules; its names are looked up on first use."""
 
-    # Tells the front end that these are names of the language, whatever the module is called.
+    # Tells the front end that these names belong to the language, whatever the module is called.
     __kiln_names__ = True
 
     def __init__(self, name: str, sources: tuple[str, ...]):
         super().__init__(name, f"Triton's module {name}, by Kiln (see kiln.as_triton).")
         self.__dict__["__kiln_sources__"] = sources
-        self.__path__: list[str] = []  # every module may be asked for a submodule: the finder has the answer
+        self.__path__: list[str] = []  # submodules of any module may be requested; the finder answers
         self.__package__ = name
         self.__file__ = __file__
         self.__loader__ = _LOADER
@@ -51,7 +51,7 @@ class TritonModule(ModuleType):
         if self.__name__ == "triton.knobs" and type(value).__name__ == "Group" and name in self.__dict__:
             from kiln.as_triton import knobs
 
-            knobs.replace_group(name, value)  # as a test does that wants switches of its own
+            knobs.replace_group(name, value)  # as tests do that want their own switches
         super().__setattr__(name, value)
 
     def __dir__(self) -> list[str]:
@@ -63,7 +63,7 @@ _DUNDERS = ("__version__", "__kiln_version__")
 
 
 def _public(module: TritonModule) -> list[str]:
-    """The names that `from module import *` takes."""
+    """The names that `from module import *` imports."""
     found: dict[str, None] = {}
     for source in module.__kiln_sources__:
         loaded = importlib.import_module(source)
@@ -78,7 +78,7 @@ def _public(module: TritonModule) -> list[str]:
 
 
 def _shows(source: ModuleType, name: str, value: Any) -> bool:
-    """Whether a name of `source` is one for users: its public ones, and of the language whatever kernels may use."""
+    """Whether users see a name of `source`: public names, and everything of the language that kernels may use."""
     if name in getattr(source, "__all__", ()):
         return True
     if source.__name__.startswith("kiln.language"):
@@ -104,7 +104,7 @@ def _no_name(module: TritonModule, name: str) -> str:
 
 
 class _Loader:
-    """Modules are in `sys.modules` already: nothing is left to load. Here so that specs have one."""
+    """Loads nothing, since the modules are in `sys.modules` already; module specs need a loader."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         return sys.modules[spec.name]
@@ -117,7 +117,7 @@ _LOADER: Any = _Loader()
 
 
 class _Distribution(importlib.metadata.Distribution):
-    """What `importlib.metadata.version("triton")` asks."""
+    """Answers `importlib.metadata.version("triton")`."""
 
     def read_text(self, filename: str) -> str | None:
         if filename == "METADATA":
@@ -131,11 +131,11 @@ class _Distribution(importlib.metadata.Distribution):
 
 
 class _Finder:
-    """The finder in `sys.meta_path`: reached for modules of Triton's that are not in `sys.modules`."""
+    """The finder in `sys.meta_path`, called for Triton's modules that are not in `sys.modules`."""
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: Any = None) -> ModuleSpec | None:
         if name == _PACKAGE or name.startswith(_PACKAGE + "."):
-            if name in _modules:  # somebody has taken it out of sys.modules
+            if name in _modules:  # it was removed from sys.modules
                 sys.modules[name] = _modules[name]
                 return _modules[name].__spec__
             raise ModuleNotFoundError(f"No module named {name!r}: {names.why_no_module(name)}", name=name)
@@ -174,7 +174,7 @@ def install() -> None:
         if parent and name not in names.SHADOWED:
             setattr(_modules[parent], child, module)
     switches = _modules["triton.knobs"]
-    for name in _public(switches):  # who resets all switches looks through the module's dictionary
+    for name in _public(switches):  # programs that reset all switches iterate over the module's dictionary
         getattr(switches, name)
     sys.modules.update(_modules)
     sys.meta_path.insert(0, _finder)  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
-"""`triton.runtime.jit`: jit functions with what Triton's have, and arrays seen under another type.
+"""`triton.runtime.jit`: jit functions with Triton's interface, and tensors reinterpreted as another type.
 
 A jit function is Kiln's with Triton's attributes (`params`, `signature`, `src`, …), exceptions and launch hooks. Its
-launches go the same way: one call into C++.
+launches take the same path: one call into C++.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class KernelParam(FunctionParameter):
 
 
 class JitFunctionInfo(NamedTuple):
-    """The kernel, as the hooks of compiles are told of it."""
+    """The kernel, as passed to compile hooks."""
 
     module: str
     name: str
@@ -73,38 +73,39 @@ class JitFunctionInfo(NamedTuple):
 
 
 class _OnlyCompiled(Exception):
-    """There is code to be looked at, and nothing to launch."""
+    """Leaves a launch after the compile: the code is for inspection only."""
 
     def __init__(self, compiled: Any):
         self.compiled = compiled
 
 
 _ONLY_FOR = "only compiled for"
-"""The launch option of warmups for another machine: a row of the target table. No program can write it."""
+"""Internal launch option of warmups for another machine: a row of the target table. Its name is not an identifier, so
+no program passes it as a keyword."""
 
 
 class _Declined(Exception):
-    """`jit_cache_hook` has said that it sees to the compile: there is nothing to launch."""
+    """`jit_cache_hook` took over the compile: there is nothing to launch."""
 
 
 _MOST_WARPS = 32
-"""Of a block, on every GPU."""
+"""Limit of warps per block, on every GPU."""
 
 
 def _refuse_threads(warps: Any) -> None:
-    """Raises what tuners leave a configuration out for, where a block would have more threads than GPUs give one."""
+    """Raises `OutOfResources` if a block would exceed the GPUs' thread limit; tuners then skip the configuration."""
     if isinstance(warps, int) and warps > _MOST_WARPS and warps & (warps - 1) == 0:
         raise OutOfResources(32 * warps, 32 * _MOST_WARPS, "threads", "num_warps")
 
 
-# Options of Triton for AMD's GPUs, which programs pass on every machine that is not NVIDIA's: without meaning here.
+# Triton's options for AMD GPUs, which programs pass on every machine without an NVIDIA GPU; ignored here.
 OPTIONS_OF_AMD = ("waves_per_eu", "matrix_instr_nonkdim", "kpack", "allow_flush_denorm", "schedule_hint")
-# Options of Triton's that ask for what Kiln does anyway, or never does: subnormal numbers are kept by every function.
+# Triton's options that have no effect in Kiln: every function preserves subnormal numbers.
 OPTIONS_WITHOUT_MEANING = ("enable_reflect_ftz",)
 
 
 class Refusals(kiln_refusals.Refusals):
-    """With the types of errors that callers of Triton look for."""
+    """Raises the error types that callers of Triton expect."""
 
     def argument(self, name: str, value: Any, message: str, hint: str) -> NoReturn:
         try:
@@ -122,7 +123,7 @@ class Refusals(kiln_refusals.Refusals):
 
 
 class JITFunction(kiln_jit.JITFunction):
-    """A kernel, with what programs ask of Triton's."""
+    """A kernel with the interface of Triton's kernels."""
 
     strict = False
     launch_options = [*interface.LAUNCH_OPTIONS, *OPTIONS_OF_AMD, *OPTIONS_WITHOUT_MEANING, _ONLY_FOR]
@@ -161,7 +162,7 @@ class JITFunction(kiln_jit.JITFunction):
 
     @property
     def src(self) -> str:
-        """The text of the definition from `def` on, at the margin."""
+        """The dedented text of the definition, from `def` on."""
         import textwrap
 
         lines = textwrap.dedent(self.source.text).split("\n")
@@ -169,7 +170,7 @@ class JITFunction(kiln_jit.JITFunction):
         return "\n".join(lines[start:])
 
     def _unsafe_update_src(self, new_src: str) -> None:
-        """Another text for the function; who calls it has to be told by who does this."""
+        """Replaces the function's text. Functions that call it are not notified; that is up to the caller."""
         source = self.source
         line = source.first_line + source.text.split("def ", 1)[0].count("\n")
         for name in ("tree", "reach_text", "_chains"):
@@ -205,7 +206,7 @@ class JITFunction(kiln_jit.JITFunction):
         return super().__getitem__(grid)
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
-        """`self[grid](*args, **kwargs)`; with `warmup`, only compiles. None where a hook declined the compile."""
+        """`self[grid](*args, **kwargs)`; with `warmup`, only compiles. None if a hook declined the compile."""
         mode = active_mode.get() if warmup else None
         if mode is not None:
             facts = [*map(_fact, args), *((name, *_fact(value)) for name, value in sorted(kwargs.items()))]
@@ -226,7 +227,7 @@ class JITFunction(kiln_jit.JITFunction):
         return self._run_here(args, grid, warmup, kwargs)
 
     def _run_for(self, arch: str, args: tuple[Any, ...], grid: Any, warmup: bool, kwargs: dict[str, Any]) -> Any:
-        """Compiles for the GPUs that Triton calls `sm80`; what runs here has to be for what is here."""
+        """Compiles for `arch`, such as `sm80`. A launch, unlike a warmup, requires that this machine runs such code."""
         row = row_of_arch(arch)
         here = placement.target_of_arguments([*args, *kwargs.values()])
         if row == here:
@@ -247,7 +248,7 @@ class JITFunction(kiln_jit.JITFunction):
             return super().run(*args, grid=grid, warmup=warmup, **kwargs)
         from kiln.as_triton.compiler import launch_metadata
 
-        # The hook is told what runs: compiled before, so that it can be.
+        # The hook gets the compiled kernel, so compile it first.
         compiled: Any = super().run(*args, grid=grid, warmup=True, **kwargs)
         told = launch_metadata(compiled, grid, dict(zip(self.arg_names, args, strict=False)) | kwargs)
         if enter:
@@ -258,7 +259,7 @@ class JITFunction(kiln_jit.JITFunction):
         return result
 
     def warmup(self, *args: Any, grid: Any = (1,), **kwargs: Any) -> Any:
-        """Compiles for these arguments without launching; a dtype stands for a tensor of it."""
+        """Compiles for these arguments without launching; a dtype stands for a tensor of that type."""
         return self.run(*args, grid=grid, warmup=True, **kwargs)
 
     def _make_prefix(self) -> str:
@@ -279,15 +280,15 @@ class JITFunction(kiln_jit.JITFunction):
         return specialization.DeviceCaches(self)
 
     def drop(self, compiled: Iterable[Any]) -> None:
-        """Forgets specialisations: a launch that needs one compiles anew."""
+        """Forgets specialisations: a launch that needs one compiles it again."""
         for code in list(compiled):
             self._forget(code)
         if self._launcher is not None:
             self._launcher.clear()
 
     def preload(self, specialization_data: str) -> Any:
-        """Compiles what a `jit_cache_hook` was told of as `compile["specialization_data"]`, in this process or another;
-        a launch that needs it then finds it, and no hook is told."""
+        """Compiles the specialisation that a `jit_cache_hook` got as `compile["specialization_data"]`, in this process
+        or another. A launch that needs it then finds it without calling a hook."""
         facts = json.loads(specialization_data)
         if facts["name"] != self._fn_name:
             raise RuntimeError(f"Specialization data is for {facts['name']} but trying to preload for {self._fn_name}")
@@ -314,8 +315,8 @@ class JITFunction(kiln_jit.JITFunction):
         return get_full_name(self.fn)
 
     def _name_key(self, prefix: str, found: Any, options: Mapping[str, Any], disjoint: Any, key: bytes = b"") -> str:
-        """What hooks are told as the key: the same in every process where the arguments are nobody's own, else `key`,
-        which is the launch's."""
+        """The key that hooks get. It is the same in every process if all arguments can be serialised; otherwise it is
+        made of `key`, the launch's own key."""
         text = specialization.dump(self._fn_name, "", found, options, disjoint) or key.hex()
         functions = [function.cache_key for function in (self, *kiln_jit.functions_in(found))]
         return _digest("\n".join([*functions, prefix[prefix.index("debug=") :], text]).encode())
@@ -347,7 +348,7 @@ class JITFunction(kiln_jit.JITFunction):
             with kiln_knobs.scope(target=row):
                 compiled = self._compile_here(name, found, options, key, disjoint, -2, prefix)
             self._forget(compiled)
-            raise _OnlyCompiled(compiled)  # past the launch, which would load it
+            raise _OnlyCompiled(compiled)  # skips the launch, which would load it
         return self._compile_here(name, found, options, *rest)
 
     def _compile_here(self, name: str, found: Any, options: dict[str, Any], *rest: Any) -> Any:
@@ -383,7 +384,7 @@ class JITFunction(kiln_jit.JITFunction):
     def _tell_compile(
         self, identity: str, found: Any, options: dict[str, Any], key: bytes, disjoint: Any, device: int, prefix: str
     ) -> dict[str, Any]:
-        """What the hooks of a compile are given."""
+        """The arguments of the compile hooks."""
         parameters = [kiln_jit.make_parameter(p.name, item) for p, item in zip(self.params, found, strict=True)]
         signature = {p.name: "constexpr" if p.kind == "constexpr" else p.type for p in parameters}
         constants = {(i,): p.value for i, p in enumerate(parameters) if p.kind == "constexpr"}
@@ -426,7 +427,7 @@ def jit(
     debug: bool | None = None,
     noinline: bool | None = None,
 ) -> Any:
-    """Makes a Python function a kernel or a function that kernels call; `kiln.jit` says more."""
+    """Makes a Python function a kernel or a function that kernels call; see `kiln.jit`."""
 
     def decorate(function: Any) -> Any:
         if isinstance(function, JITCallable):
@@ -467,8 +468,8 @@ _LISTENERS: tuple[tuple[Any, str, str, Callable[[Any], None]], ...] = (
 
 
 def listen_to_compiles() -> None:
-    """Has Kiln tell of compiles and loads where Triton's switches name somebody to be told: who is told keeps compiles
-    to the thread that launches."""
+    """Registers listeners for compiles and loads only while Triton's switches name hooks for them, because a listener
+    confines compiles to the launching thread."""
     for told, group, chain, listener in _LISTENERS:
         wanted = bool(getattr(getattr(knobs, group), chain))
         if wanted != (listener in told):
@@ -476,7 +477,7 @@ def listen_to_compiles() -> None:
 
 
 def _fact(value: Any) -> tuple[Any, ...]:
-    """What tells one compile from another, of an argument: for the keys of `AsyncCompileMode`."""
+    """The properties of an argument that distinguish compiles, for the keys of `AsyncCompileMode`."""
     if hasattr(value, "data_ptr"):
         return str(value.dtype), value.data_ptr() % 16 == 0, str(getattr(value, "device", ""))
     return type(value), repr(value)
@@ -500,7 +501,7 @@ def get_jit_fn_file_line(fn: Any) -> tuple[str, int]:
 
 
 def _spell_types() -> dict[str, str]:
-    """Every way to write an element type → how signatures do."""
+    """Maps every spelling of an element type to its spelling in signatures."""
     spelled = {"bool": "i1", "int": "i32", "float8_e4m3fn": "fp8e4nv", "float8_e5m2": "fp8e5"}
     for name, kind in vars(kl).items():
         if isinstance(kind, kl.dtype):
@@ -515,7 +516,7 @@ type_canonicalisation_dict = _spell_types()
 
 
 class MockTensor(interface.MockTensor):
-    """Stands for a tensor of a type where only the type matters: `kernel.warmup(MockTensor(torch.float32), …)`."""
+    """Stands for a tensor when only its type matters: `kernel.warmup(MockTensor(torch.float32), …)`."""
 
     def __init__(self, dtype: Any, shape: Iterable[int] | None = None):
         super().__init__(dtype)
@@ -537,7 +538,7 @@ class MockTensor(interface.MockTensor):
 
 
 class TensorWrapper:
-    """A tensor whose elements are read as another type of the same size. Made by `reinterpret`."""
+    """A tensor whose elements are reinterpreted as another type of the same size. Made by `reinterpret`."""
 
     def __init__(self, base: Any, dtype: Any):
         self.base, self.dtype = base, dtype
@@ -547,7 +548,7 @@ class TensorWrapper:
 
     @property
     def is_cpu(self) -> bool:
-        """Asked by a launch: whether the memory is the host's."""
+        """Whether the tensor is in host memory; launches ask this."""
         return getattr(self.device, "type", "cpu") == "cpu"
 
     @property
@@ -558,7 +559,7 @@ class TensorWrapper:
         return self.base.data_ptr()
 
     def __getattr__(self, name: str) -> Any:
-        if name == "untyped_storage":  # what says how much memory there is, of a tensor that knows
+        if name == "untyped_storage":  # gives the size of the storage, if the tensor knows it
             return getattr(self.base, name)
         raise AttributeError(f"a tensor seen as another type has no attribute {name!r}", name=name)
 
@@ -588,7 +589,7 @@ class TensorWrapper:
 
 
 def reinterpret(tensor: Any, dtype: Any) -> Any:
-    """`tensor` with its elements read as `dtype`, a type of the language such as `tl.float8e5`."""
+    """`tensor` with its elements reinterpreted as `dtype`, a type of the language such as `tl.float8e5`."""
     base = tensor.base if isinstance(tensor, TensorWrapper) else tensor
     if not hasattr(base, "data_ptr"):
         raise TypeError(f"expected a tensor to reinterpret (something with data_ptr()), got {type(tensor).__name__}")

@@ -1,7 +1,8 @@
-"""`triton.knobs`: Triton's switches. Those that mean something here are obeyed; others are refused when they are set.
+"""`triton.knobs`: Triton's switches. Those with a meaning in Kiln take effect; setting any other raises an error.
 
-A group is `triton.knobs.runtime`, a switch an attribute of it. A switch that is not set is read from Triton's variable
-in the environment each time. What Triton's compiler does for itself (dumps of stages, a disk cache) has other switches.
+A group is an attribute such as `triton.knobs.runtime`, a switch an attribute of its group. A switch that is not set is
+read from Triton's environment variable each time. For features of Triton's own compiler (dumps of stages, a disk
+cache), Kiln has other switches.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ def _class(text: str) -> Any:
 
 
 class Knob(NamedTuple):
-    """One switch: its environment variable, its value without one, what to use instead if Kiln does not obey it, and
-    what makes a value of the variable's text."""
+    """One switch: its environment variable, its default, what to use instead if Kiln does not support it, and the
+    function that parses the variable's text."""
 
     default: Any = None
     variable: str = ""
@@ -63,12 +64,12 @@ class Knob(NamedTuple):
 
 
 class CompileTimes(NamedTuple):
-    """What a `compilation.listener` is told of a compile's time, in microseconds."""
+    """The times of a compile in microseconds, for a `compilation.listener`."""
 
     ir_initialization: int
-    """Until there is code in the first form, or the cache had the last."""
+    """The time until the first IR is made, or the cache gives the final code."""
     lowering_stages: list[tuple[str, int]]
-    """What the compiler did with it, by name."""
+    """The compiler's stages, by name."""
     store_results: int
 
     @property
@@ -81,7 +82,7 @@ class CompileTimes(NamedTuple):
 
 
 class HookChain:
-    """Functions that are called one after the other."""
+    """Functions that are called in order."""
 
     def __init__(self, reversed: bool = False):
         self.calls: list[Callable[..., Any]] = []
@@ -116,7 +117,7 @@ class Group:
 
     @property
     def knob_descriptors(self) -> dict[str, Knob]:
-        """The switches of the group that a variable of the environment sets."""
+        """The switches of the group that have an environment variable."""
         return {name: knob for name, knob in self._table.items() if knob.variable}
 
     def __getattr__(self, name: str) -> Any:
@@ -144,7 +145,7 @@ class Group:
         return f"triton.knobs.{self._name} has no {name!r} here" + (f"; did you mean {near!r}?" if near else "")
 
     def reset(self) -> Group:
-        """Forgets what was set in code."""
+        """Discards the values that were set in code."""
         self._set.clear()
         return self
 
@@ -155,7 +156,7 @@ class Group:
 
     @contextlib.contextmanager
     def scope(self) -> Iterator[None]:
-        """What is set inside is forgotten behind it."""
+        """A block after which the values set inside it are discarded."""
         saved = dict(self._set)
         try:
             yield
@@ -174,9 +175,9 @@ def _folder(name: str) -> Callable[[], str]:
 
 
 def replace_group(name: str, group: Group) -> None:
-    """`triton.knobs.language = group`: its switches hold from now on, and the other group keeps what was set in it.
+    """`triton.knobs.language = group`: `group` becomes active, and the replaced group keeps the values set in it.
 
-    Launches watch the dictionary of what is set: it goes over to the group that holds."""
+    Launches watch the dictionary of set values, so the active group takes that dictionary over."""
     before: Group = globals()[name]
     if group is before:
         return
@@ -191,11 +192,12 @@ def replace_group(name: str, group: Group) -> None:
 
 base_knobs = Group
 propagate_env = True
-"""Triton writes switches that are set in code into the environment unless this is false; here they never are."""
+"""Unless this is false, Triton writes switches that are set in code into the environment; Kiln never does."""
 
 
 class NvidiaTool(NamedTuple):
-    """A program of CUDA's toolkit; `version` is its release, "12.8". Without a path the driver does its work."""
+    """A program of the CUDA toolkit; `version` is its release, such as "12.8". Without a path, the driver does its
+    work."""
 
     path: str
     version: str
@@ -284,16 +286,16 @@ nvidia = Group(
 )
 
 
-# Switches of `runtime` that a launch has to look at.
+# Switches of `runtime` that every launch must check.
 _TOLD = ("launch_enter_hook", "launch_exit_hook", "jit_cache_hook", "override_arch")
 
 
 def tells_launches() -> bool:
-    """Whether anybody is told of launches or of what they compile, or another machine's code is asked for. Asked at
-    each launch: nothing is read if not."""
+    """Whether there are hooks for launches or their compiles, or code for another machine is requested. Checked at each
+    launch; cheap if no switch was set in code."""
     told = runtime._set
     return bool(_ENTER.calls or _EXIT.calls or (told and any(told.get(name) for name in _TOLD)))
 
 
 def refresh_knobs() -> None:
-    """Nothing to do: a switch that is not set is read each time."""
+    """Does nothing: a switch that is not set is read each time."""

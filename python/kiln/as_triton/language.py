@@ -1,7 +1,7 @@
-"""`triton.language`, where it differs from `kiln.language`: defaults, and names of its `core` that libraries use.
+"""Differences of `triton.language` from `kiln.language`: defaults, and names of its `core` that libraries use.
 
-`dot`             multiplies fp32 as tf32 where nothing else is asked for (`TRITON_F32_DEFAULT`, `allow_tf32`)
-`device_assert`   is there in debug mode only: TRITON_DEBUG=1, `@triton.jit(debug=True)`, or `debug=True` at the launch
+`dot`             multiplies fp32 as tf32 by default (`TRITON_F32_DEFAULT`, `allow_tf32`)
+`device_assert`   acts in debug mode only: TRITON_DEBUG=1, `@triton.jit(debug=True)`, or `debug=True` at the launch
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _debug: contextvars.ContextVar[bool] = contextvars.ContextVar("debug", default=F
 
 @contextlib.contextmanager
 def debugging(on: bool) -> Iterator[None]:
-    """Whether what is compiled inside keeps its assertions."""
+    """Sets whether code that is compiled inside keeps its assertions."""
     token = _debug.set(on)
     try:
         yield
@@ -35,8 +35,8 @@ def debugging(on: bool) -> Iterator[None]:
 
 
 def spell_switches() -> str:
-    """What kernels mean by these names besides what is written: for keys. Empty where no switch is set, so that code is
-    the same code whether or not the process has heard of Triton."""
+    """The settings that change the meaning of these names in kernels, for cache keys. Empty if no switch is set, so
+    that code has the same key whether or not the process uses Triton's names."""
     fp32, debug = knobs.language.fp32_default, _debug.get() or knobs.runtime.debug
     return f"fp32={fp32} debug={debug}" if fp32 or debug else ""
 
@@ -51,7 +51,7 @@ def dot(
     max_num_imprecise_acc: Any = None,
     out_dtype: Any = kl.float32,
 ) -> Any:
-    """`kiln.language.dot`, which says more; of fp32 the default precision is tf32.
+    """`kiln.language.dot`, with tf32 as the default precision for fp32.
 
     >>> c = tl.dot(a, b, acc=c)
     """
@@ -76,17 +76,17 @@ def device_assert(cond: Any, msg: Any = "", mask: Any = None) -> None:
 
 @builtin
 def must_use_result(function: Any, s: Any = True) -> Any:
-    """Marks a function whose result must not be dropped; nothing looks for the mark here."""
+    """Marks a function whose result must not be dropped; Kiln ignores the mark."""
     return function if callable(function) else lambda inner: inner
 
 
 def _unwrap_if_constexpr(value: Any) -> Any:
-    """What a constexpr holds; anything else as it is."""
+    """The value of a constexpr; anything else unchanged."""
     return values.unwrap(value)
 
 
 def str_to_ty(name: str, c: Any = None) -> Any:
-    """The type that a signature spells so: "*fp32", "i32", "tensordesc<fp16[64, 64]>"."""
+    """The type for a signature's spelling: "*fp32", "i32", "tensordesc<fp16[64, 64]>"."""
     from kiln.language import types
 
     return types.parse(name.replace(" ", ""))

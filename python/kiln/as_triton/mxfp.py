@@ -1,7 +1,7 @@
-"""`triton.tools.mxfp`: tensors of torch in the microscaling formats, on the host: four-bit numbers, powers of two.
+"""`triton.tools.mxfp`: torch tensors in the microscaling formats, on the host: 4-bit numbers and power-of-two scales.
 
-A four-bit number is a sign, two bits of exponent (bias 1) and one of mantissa: 0, 0.5, 1, 1.5, 2, 3, 4, 6. A scale is
-an exponent with bias 127, where 255 is NaN. Two numbers fit a byte, the one with the lower index in its lower half.
+A 4-bit number has a sign bit, two exponent bits (bias 1) and one mantissa bit: 0, 0.5, 1, 1.5, 2, 3, 4, 6. A scale is
+an exponent with bias 127, where 255 is NaN. A byte holds two numbers, the one with the lower index in its lower half.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _BIAS, _NAN = 127, 255
 
 
 class _Codes:
-    """Numbers as the bytes that stand for them, in `data`."""
+    """Numbers, with their encodings as the bytes of `data`."""
 
     def __init__(self, data: Any = None, size: Any = None, device: Any = None):
         import torch
@@ -40,10 +40,10 @@ class _Codes:
 
 
 class MXFP4Tensor(_Codes):
-    """Four-bit numbers, one in each byte of `data`."""
+    """4-bit numbers, one in each byte of `data`."""
 
     def random(self) -> MXFP4Tensor:
-        """Any of the 16 numbers in every place, but for zeros with a sign."""
+        """Fills the tensor with random numbers, any but negative zero."""
         import torch
 
         codes = torch.randint(0, 16, self._shape(), dtype=torch.uint8, device=self.device)
@@ -60,18 +60,18 @@ class MXFP4Tensor(_Codes):
         return table[self.data.long()]
 
     def _encode(self, values: Any) -> Any:
-        """The nearest number each; of two as near the one with an even mantissa. What is larger than 6 becomes 6."""
+        """Rounds to nearest, ties to an even mantissa; saturates at 6."""
         import torch
 
         table = torch.tensor(_E2M1, dtype=torch.float32, device=values.device)
         size = values.float().abs().nan_to_num(nan=_E2M1[-1]).clamp(max=_E2M1[-1]).unsqueeze(-1)
         distance = (size - table).abs()
-        # Odd codes lose a tie.
+        # Ties go to the even code.
         distance = distance + torch.arange(len(_E2M1), device=values.device) % 2 * 1e-6
         return (distance.argmin(-1) + 8 * torch.signbit(values).long()).to(torch.uint8)
 
     def to_packed_tensor(self, dim: int) -> Any:
-        """Two numbers a byte along `dim`; an odd last one gets a zero beside it."""
+        """Packs two numbers per byte along `dim`, padding an odd size with a zero."""
         import torch
 
         if not 0 <= dim < self.data.ndim:
@@ -83,7 +83,7 @@ class MXFP4Tensor(_Codes):
         return low | (high << 4)
 
     def unpack_packed_tensor(self, packed_tensor: Any, dim: int, original_shape: Any) -> Any:
-        """The codes of what `to_packed_tensor` made, in their own shape."""
+        """Undoes `to_packed_tensor`: the codes in their original shape."""
         import torch
 
         pair = torch.stack([packed_tensor & 15, packed_tensor >> 4], dim + 1)
@@ -94,7 +94,7 @@ class MXScaleTensor(_Codes):
     """Powers of two, as the exponents in `data`."""
 
     def random(self, low: float | None = None, high: float | None = None) -> MXScaleTensor:
-        """Any power of two between `low` and `high`; without them any but NaN."""
+        """Fills the tensor with random powers of two between `low` and `high`; by default any but NaN."""
         import math
 
         import torch
@@ -114,7 +114,7 @@ class MXScaleTensor(_Codes):
         return torch.where(self.data == _NAN, torch.full_like(scale, float("nan")), scale)
 
     def _encode(self, values: Any) -> Any:
-        """The power of two that is not above each number; NaN for what is not finite or not positive."""
+        """Rounds each number down to a power of two; NaN if it is not finite or not positive."""
         import torch
 
         wide = values.double()

@@ -1,9 +1,9 @@
-"""What `triton` is made of here: its modules, where each takes its names from, and why some are missing."""
+"""The modules of Kiln's `triton`, the modules that provide their names, and why some names are missing."""
 
 from __future__ import annotations
 
 VERSION = "3.6.0"
-"""The release of Triton whose names and meanings these are: what `triton.__version__` says."""
+"""The release of Triton whose names and semantics Kiln follows; `triton.__version__`."""
 
 MODULES: dict[str, tuple[str, ...]] = {
     "triton": ("kiln.as_triton.top",),
@@ -21,7 +21,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "triton.language.extra.libdevice": ("kiln.language.extra.libdevice",),
     "triton.language.extra.cuda": ("kiln.as_triton.extra", "kiln.language.extra.cuda"),
     "triton.language.extra.cuda.libdevice": ("kiln.language.extra.libdevice",),
-    # The CPU's device library has the names of CUDA's; Triton's fork for CPUs calls it so.
+    # The CPU's device library has the same names as CUDA's; Triton's fork for CPUs calls it this.
     "triton.language.extra.cpu": ("kiln.language.extra.libdevice",),
     "triton.language.extra.cpu.libdevice": ("kiln.language.extra.libdevice",),
     "triton.runtime": ("kiln.as_triton.runtime",),
@@ -43,10 +43,10 @@ MODULES: dict[str, tuple[str, ...]] = {
     "triton.tools.mxfp": ("kiln.as_triton.mxfp",),
     "triton.tools.ragged_tma": ("kiln.as_triton.ragged_tma",),
 }
-"""Module of Triton → modules whose names it shows, the first that has one wins."""
+"""Module of Triton → the modules that provide its names; the first that has a name wins."""
 
 SHADOWED = {"triton.runtime.driver"}
-"""Modules that are reached by importing from them only: as an attribute the name is an object of Triton's."""
+"""Modules that are only reachable by import: as an attribute, the name is one of Triton's objects."""
 
 ABSENT_MODULES = {
     "triton.experimental": "Gluon and its kin lay out tiles by hand, which Kiln's compiler does itself",
@@ -68,7 +68,7 @@ ABSENT_MODULES = {
     "triton.language.semantic": "what names mean is decided in kiln.language.semantic, which has no such interface",
     "triton.language.extra.hip": "Kiln has no AMD target",
 }
-"""Module → why it is not there; its submodules are missing for the same reason."""
+"""Module → why Kiln does not have it; its submodules are missing for the same reason."""
 
 _REMOTE, _LOCAL = ("RedisRemoteCacheBackend", "RemoteCacheBackend"), "compiled kernels are kept on this machine alone"
 
@@ -91,7 +91,7 @@ ABSENT_NAMES = {
         "cuda_memcheck": "use KILN_CHECK=bounds on the CPU",
     },
 }
-"""Module → name → why it is not there."""
+"""Module → name → why Kiln does not have it."""
 
 
 def why_no_module(name: str) -> str:
@@ -105,5 +105,5 @@ def why_no_module(name: str) -> str:
 
 
 def why_no_name(module: str, name: str) -> str:
-    """Why a module lacks a name; empty if nothing more is known than that it does."""
+    """Why a module lacks a name; empty if no reason is recorded."""
     return ABSENT_NAMES.get(module, {}).get(name, "")

@@ -1,4 +1,4 @@
-"""`triton.profiler`: the marks that programs leave for Triton's profiler; a session cannot be started."""
+"""`triton.profiler`: accepts the marks that programs make for Triton's profiler; sessions cannot be started."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ def start(name: str | None = None, *args: Any, **kwargs: Any) -> Any:
 
 
 def profile(function: Callable[..., Any] | None = None, *, name: str | None = None, **options: Any) -> Any:
-    """Refused, as `start` is, when the function is called."""
+    """Refused like `start`, when the function is called."""
     if function is None:
         return lambda inner: profile(inner, name=name, **options)
     return lambda *args, **kwargs: start(name or function.__name__)
 
 
 def activate(session: int | None = None) -> None:
-    """No session is there to go on."""
+    """Does nothing: there is no session to resume."""
 
 
 def deactivate(session: int | None = None, flushing: bool = False) -> None:
-    """No session is there to halt."""
+    """Does nothing: there is no session to pause."""
 
 
 def finalize(session: int | None = None, output_format: str = "") -> None:
-    """No session is there to end."""
+    """Does nothing: there is no session to end."""
 
 
 @contextlib.contextmanager
 def scope(name: str, metrics: dict[str, Any] | None = None) -> Any:
-    """A part of the program with a name, as a `with` block or a decorator: runs as without it."""
+    """A named part of the program, as a `with` block or a decorator; has no effect."""
     yield
 
 
 def enter_scope(name: str, metrics: dict[str, Any] | None = None) -> None:
-    """A part of the program with a name begins."""
+    """Begins a named part of the program; has no effect."""
 
 
 def exit_scope(name: str | None = None, metrics: dict[str, Any] | None = None) -> None:
-    """It ends."""
+    """Ends a named part of the program; has no effect."""

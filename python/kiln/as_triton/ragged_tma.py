@@ -1,7 +1,7 @@
-"""`triton.tools.ragged_tma`: blocks of a part of an array's rows, for which the part's end is the array's.
+"""`triton.tools.ragged_tma`: block accesses that are bounded by a slice of an array's rows.
 
-Triton's descriptors have two dimensions more, whose addresses wrap around at 2^64. Here a descriptor is the array's
-own, and each access goes through one that ends where the part does.
+Triton's descriptors have two more dimensions, whose addresses wrap around at 2^64. Here a descriptor describes the
+whole array, and each access goes through a descriptor that ends where the slice does.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ __all__ = ["atomic_add_ragged", "create_ragged_descriptor", "load_ragged", "stor
 
 
 def create_ragged_descriptor(T: Any, block_shape: Sequence[int], ragged_dim: int = 0) -> TensorDescriptor:
-    """The descriptor of an array of 2 or 3 dimensions, for the functions below. `ragged_dim`: along which its parts lie
-    one behind the other; not the last."""
+    """The descriptor of an array of 2 or 3 dimensions, for the functions below. `ragged_dim` is the dimension that is
+    divided into slices; it must not be the last."""
     rank = len(T.shape)
     if rank not in (2, 3) or len(block_shape) != rank:
         raise errors.LaunchError(
@@ -41,7 +41,7 @@ def create_ragged_descriptor(T: Any, block_shape: Sequence[int], ragged_dim: int
 
 
 def _within(desc: Any, start: Any, size: Any, coords: Any, ragged_dim: Any, what: str) -> tuple[Any, list[Any]]:
-    """A descriptor that ends where the part does, and the position in it."""
+    """A descriptor that ends where the slice does, and the position in it."""
     desc = descriptor.check_descriptor(desc, what)
     where, dim = list(unwrap_deep(coords)), unwrap(ragged_dim)
     rank = desc.type.rank
@@ -57,17 +57,17 @@ def _within(desc: Any, start: Any, size: Any, coords: Any, ragged_dim: Any, what
 
 @builtin
 def load_ragged(TMA: Any, slice_off: Any, slice_size: Any, coords: Any, ragged_dim: Any = 0) -> Any:
-    """Reads a block at `coords` of the part T[slice_off : slice_off + slice_size]; zeros behind its end."""
+    """Loads a block at `coords` of the slice T[slice_off : slice_off + slice_size]; elements past its end are zero."""
     return descriptor.load(*_within(TMA, slice_off, slice_size, coords, ragged_dim, "load_ragged"))
 
 
 @builtin
 def store_ragged(TMA: Any, slice_off: Any, slice_size: Any, coords: Any, data: Any, ragged_dim: Any = 0) -> None:
-    """Writes a block at `coords` of the part T[slice_off : slice_off + slice_size]; nothing behind its end."""
+    """Stores a block at `coords` of the slice T[slice_off : slice_off + slice_size]; skips elements past its end."""
     descriptor.store(*_within(TMA, slice_off, slice_size, coords, ragged_dim, "store_ragged"), data)
 
 
 @builtin
 def atomic_add_ragged(TMA: Any, slice_off: Any, slice_size: Any, coords: Any, data: Any, ragged_dim: Any = 0) -> None:
-    """Adds a block at `coords` of the part T[slice_off : slice_off + slice_size]; nothing behind its end."""
+    """Adds a block at `coords` of the slice T[slice_off : slice_off + slice_size]; skips elements past its end."""
     descriptor.atomic("add", *_within(TMA, slice_off, slice_size, coords, ragged_dim, "atomic_add_ragged"), data)

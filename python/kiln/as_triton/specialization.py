@@ -1,7 +1,7 @@
-"""Specialisations that have a name: what a hook of compiles may keep of one, and `device_caches`.
+"""Serialised specialisations, which compile hooks may keep, and `device_caches`.
 
-A launch's own key numbers what it has met in this process. Here the same facts are text, so that another process can
-compile what this one has (`kernel.preload`).
+A launch's own key is only valid in this process. Here the same facts are text, so that another process can compile the
+same specialisation (`kernel.preload`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["DeviceCaches", "KernelCache", "decode", "encode"]
 
 
 def encode(value: Any) -> Any:
-    """`value` as JSON has it. TypeError for an object that no module has under its name."""
+    """`value` as JSON data. TypeError for an object that cannot be imported from a module by its name."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
@@ -38,7 +38,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(data: Any) -> Any:
-    """What `encode` was given."""
+    """The inverse of `encode`."""
     if not isinstance(data, dict):
         return data
     [(kind, inner)] = data.items()
@@ -65,7 +65,7 @@ def _find(module: str, name: str) -> Any:
 
 
 def dump(name: str, key: str, found: Any, options: Mapping[str, Any], disjoint: Any) -> str | None:
-    """What `preload` takes; None where another process cannot have one of the arguments."""
+    """The text that `preload` takes; None if an argument cannot be passed to another process."""
     try:
         facts = {"arguments": encode(tuple(found)), "options": encode(tuple(options.items()))}
     except TypeError:
@@ -74,7 +74,7 @@ def dump(name: str, key: str, found: Any, options: Mapping[str, Any], disjoint: 
 
 
 class KernelCache(Mapping[str, Any]):
-    """The compiled specialisations of a kernel on one device, by the key that hooks of compiles are told."""
+    """The compiled specialisations of a kernel on one device, by the key that compile hooks get."""
 
     def __init__(self, kernel: JITFunction, device: int):
         self._kernel, self._device = kernel, device
@@ -93,7 +93,7 @@ class KernelCache(Mapping[str, Any]):
         return len(self._found())
 
     def pop(self, key: str, *default: Any) -> Any:
-        """Drops one: a launch that needs it compiles anew."""
+        """Drops one: a launch that needs it compiles it again."""
         if default and key not in self:
             return default[0]
         compiled = self[key]
@@ -101,12 +101,12 @@ class KernelCache(Mapping[str, Any]):
         return compiled
 
     def clear(self) -> None:
-        """Drops all of this device."""
+        """Drops all specialisations for this device."""
         self._kernel.drop(self._found().values())
 
 
 class DeviceCaches(Mapping[int, Any]):
-    """`kernel.device_caches`: for each device its `KernelCache`, and what Triton keeps beside it."""
+    """`kernel.device_caches`: for each device, its `KernelCache` and the other entries of Triton's tuple."""
 
     def __init__(self, kernel: JITFunction):
         self._kernel = kernel
@@ -116,7 +116,7 @@ class DeviceCaches(Mapping[int, Any]):
 
         if isinstance(device, bool) or not isinstance(device, int) or device < 0:
             raise KeyError(device)
-        # Triton's backend and the function that binds arguments are Kiln's compiler and launcher: nothing of Python.
+        # Triton's backend and argument binder have no Python counterpart: Kiln's compiler and launcher are in C++.
         return KernelCache(self._kernel, device), {}, driver.active.get_current_target(), None, None
 
     def __iter__(self) -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""`triton.testing`, beside what `kiln.testing` has: what a GPU could reach."""
+"""Additions of `triton.testing` to `kiln.testing`: the peak rates of GPUs."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def _properties(device: Any) -> tuple[dict[str, Any], tuple[int, int]]:
 
 
 def get_dram_gbps(device: Any = None) -> float:
-    """GB/s that the memory of a GPU could deliver."""
+    """Peak memory bandwidth of a GPU in GB/s."""
     facts, _ = _properties(device)
     return facts["mem_clock_rate"] * facts["mem_bus_width"] * 2 / 1e6 / 8
 
 
 class _Machine(NamedTuple):
-    """Multiply-adds of one multiprocessor in a clock."""
+    """Multiply-adds of one multiprocessor per clock."""
 
     tensor: dict[int, int]
-    """On tensor cores, dense, by bits of a factor (32: tf32)."""
+    """On tensor cores, dense, by the operands' bits (32: tf32)."""
     plain: dict[int, int]
-    """In plain arithmetic, by bits."""
+    """On the general arithmetic units, by bits."""
 
 
 _V100 = _Machine({16: 512}, {16: 128, 32: 64, 64: 32})
@@ -49,7 +49,7 @@ def _tflops(facts: dict[str, Any], clock_rate: float, per_clock: int) -> float:
 
 
 def _bits(dtype: Any) -> int:
-    """Of a type of torch or of the language; `fp8e5` and `float8_e4m3fn` have 8."""
+    """The width of a type of torch or of the language; `fp8e5` and `float8_e4m3fn` have 8 bits."""
     return next(int(digits) for digits in re.findall(r"\d+", str(dtype)))
 
 
@@ -62,10 +62,10 @@ def _reach(kind: str, dtype: Any, clock_rate: float, device: Any) -> float:
 
 
 def get_max_tensorcore_tflops(dtype: Any, clock_rate: float, device: Any = None) -> float:
-    """TFLOP/s of a GPU's tensor cores at `clock_rate` (kHz), dense."""
+    """Peak TFLOP/s of a GPU's tensor cores at `clock_rate` (kHz), dense."""
     return _reach("tensor", dtype, clock_rate, device)
 
 
 def get_max_simd_tflops(dtype: Any, clock_rate: float, device: Any = None) -> float:
-    """TFLOP/s of a GPU's plain arithmetic at `clock_rate` (kHz)."""
+    """Peak TFLOP/s of a GPU's general arithmetic units at `clock_rate` (kHz)."""
     return _reach("plain", dtype, clock_rate, device)

@@ -1,4 +1,4 @@
-"""`triton`: what programs use of the package itself."""
+"""The names of the package `triton` itself."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ __all__ = [
 
 @builtin
 def cdiv(x: Any, y: Any) -> Any:
-    """Ceiling division, of Python numbers on the host and of what a kernel has inside one.
+    """Ceiling division: of Python numbers on the host, of kernel values inside a kernel.
 
     >>> cdiv(10, 4)
     3
     """
-    if isinstance(x, int) and isinstance(y, int):  # at once, so that torch.compile sees through it
+    if isinstance(x, int) and isinstance(y, int):  # computed directly, so that torch.compile can trace it
         return (x + y - 1) // y
     return _in_kernel(lambda a, b: (a + b - 1) // b, x, y)
 
 
 @builtin
 def next_power_of_2(n: Any) -> Any:
-    """The smallest power of two that is at least `n`; 0 of what is not positive, as Triton has it.
+    """The smallest power of two that is at least `n`; 0 if `n` is not positive, as in Triton.
 
     >>> next_power_of_2(100)
     128
@@ -67,12 +67,12 @@ def next_power_of_2(n: Any) -> Any:
 
 
 def must_use_result(function: Any, s: Any = True) -> Any:
-    """Marks a function whose result must not be dropped; nothing looks for the mark here."""
+    """Marks a function whose result must not be dropped; Kiln ignores the mark."""
     return function if callable(function) else lambda inner: inner
 
 
 def _in_kernel(rule: Any, *arguments: Any) -> Any:
-    """`rule` of plain numbers; inside a kernel a constexpr of them, and the language's own division of tensors."""
+    """`rule` applied to plain numbers (inside a kernel, as a constexpr); the language's own division for tensors."""
     if not any(type(a).__module__.startswith("kiln.") for a in arguments):
         return rule(*arguments)
     from kiln.errors import CompilationError
