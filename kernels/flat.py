@@ -31,11 +31,12 @@ SMALL_WARPS = 8
 # Programs let the next launch begin one at a time, 0.6 ns apart, so each should move about 4 KB. Eight warps take these
 # elements sooner than four (bias + GELU of 130×896 1.24 instead of 1.63 µs, of 777×896 1.87 instead of 2.16). Blocks of
 # 1024 are only for rows that would leave most of a larger one idle (4096×5120 by blocks of 2048 21.6, of 1024 26.3);
-# when there are so many of those, beginning early loses (4096×896 6.1 instead of 5.5). Many programs do better with
-# twice the elements per thread (1024×4096 5.1 instead of 5.3).
+# when there are so many of those, beginning early loses (4096×896 6.1 instead of 5.5). Many programs of rows do better
+# with twice the elements per thread (1024×4096 5.1 instead of 5.3), those of one array with eight warps (SwiGLU of
+# 777×7168 9.0 instead of 9.6).
 DEPENDENT_WARPS = 8
 MANY_PROGRAMS = 8
-DEPENDENT_IDLE = 1.4
+DEPENDENT_IDLE = 1.75
 # The idle share of a block from which smaller blocks are tried, and by how much they have to be less idle.
 MOST_IDLE = 1.1
 LARGEST_AXIS = 65535
@@ -140,14 +141,21 @@ def _gpu_plan(
     short, several = tile_side(n, vector), 1
     while whole_rows and 2 * several * short <= each * warps * WARP and rows >= 4 * several * machine.processors:
         several *= 2
-    if several > 1:
-        return FlatPlan(short, warps, streaming, several)
+    if dependent and several > 1 and rows // several >= MANY_PROGRAMS * machine.processors:
+        warps //= 2
+    # Threads take equal numbers of whole accesses, or of half ones; fewer warps then need enough programs (bias + GELU
+    # of 4096×896 4.65 instead of 5.45 µs).
+    even = warps
+    while even > 1 and several * short % (even * WARP * max(1, vector // 2)):
+        even //= 2
+    if several > 1 and (even == warps or rows >= 8 * several * machine.processors):
+        return FlatPlan(short, even, streaming, several)
     if dependent and not many_arrays:
         mostly_idle = rows > 1 and idle(each * warps * WARP) > DEPENDENT_IDLE
         many = programs() >= MANY_PROGRAMS * machine.processors
         if programs() < 2 * machine.processors or mostly_idle:
             each = max(1, each // 2)
-        elif many:
+        elif many and rows > 1:
             warps //= 2
             each *= 2
         return FlatPlan(each * warps * WARP, warps, streaming, early=not (many and mostly_idle))
@@ -161,9 +169,13 @@ def _gpu_plan(
     # One warp per program where each multiprocessor can then hold all of its programs at once.
     if many_arrays and rows * -(-n // (each * WARP)) <= RESIDENT * machine.processors:
         warps = 1
-    # A row that ends inside a block leaves its last program partly idle; use smaller blocks if they waste less.
+    # A row that ends inside a block leaves its last program partly idle; use smaller blocks if they waste less. Blocks
+    # of less than one access for each of four warps pay only if all run at once (bias + GELU of 4096×3584 16.1 µs by
+    # blocks of 1024, 19.1 by blocks of 512).
     block, smaller = each * warps * WARP, each * warps * WARP // 2
     while rows > 1 and smaller >= each * WARP and idle(block) > MOST_IDLE:
+        if smaller < vector * 4 * WARP and rows * -(-n // smaller) > RESIDENT * machine.processors:
+            break
         if idle(smaller) < idle(block):
             block = smaller
         smaller //= 2

@@ -53,9 +53,20 @@ STREAM_THREADS = 256
 # better.
 MOST_IDLE = 1.1
 SEVERAL_THREADS = 256
-# With two vectors, many rows of up to this many elements are read twice, the second time from a nearby cache, in blocks
-# that give each thread one access (LayerNorm of 4096×18944 89 µs instead of 108, of 4096×24576 109 instead of 127).
+# With two vectors, rows of up to this many elements are read twice, the second time from a nearby cache, in blocks that
+# give each thread one access (LayerNorm of 4096×18944 89 µs instead of 108, of 4096×24576 109 instead of 127). Many of
+# them are taken in turns by one program per multiprocessor, which reads the next row while it works on one (82.1 and
+# 106.4 µs, 777×24576 22.9 instead of 25.1).
 LONG_WITH_VECTORS, LONG_BLOCK = 24576, 4096
+AHEAD_THREADS, AHEAD_REGISTERS = 512, 128
+# Rows that need one exchange are spread over small blocks, few rows with fewer elements per thread (RMSNorm of 44×16384
+# 3.0 instead of 3.36 µs, of 130×16384 4.53 instead of 4.59, of 130×32768 6.4 instead of 6.75; in dependent launches 2.2
+# instead of 2.65, 3.8 instead of 4.2, 5.5 instead of 6.4).
+FEW_THREADS, FEW_ELEMENTS = 128, 24
+# Two vectors and rows a little longer than these fill a block badly: they are read twice, too, by threads with two
+# accesses to a block (LayerNorm of 777×11008 12.5 instead of 13.35 µs, of 4096×11008 53.7 instead of 55.2).
+SHORT_LONG, LONG_LONG = 8192, 12288
+RESIDENT_THREADS = 2048
 # One exchange of the warps' results costs less than two, as long as a thread holds few elements, or where exchanges
 # take longest, over a large cluster (softmax of 44×24576 4.30 µs, not 4.62).
 PART_ELEMENTS = 40
@@ -66,6 +77,8 @@ class RowPlan:
     """A launch over rows: a tile of ``rows × block`` and the threads that hold it.
 
     ``loop``: the row does not fit the registers; it is walked in blocks, and read a second time when it is used.
+    ``programs``: that many programs take rows in turns, and read the next while they work on one (None: each row has
+    its own program). Only LayerNorm of 16-bit rows has such a form.
     ``registers``: the most that a thread may have (None: the compiler decides). ``streaming``: the rows are several
     times the size of the L2. ``early``: the next launch may begin before this one ends.
     """
@@ -75,6 +88,7 @@ class RowPlan:
     num_warps: int = 4
     cluster: int = 1
     loop: bool = False
+    programs: int | None = None
     registers: int | None = None
     streaming: bool = False
     early: bool = True
@@ -121,15 +135,32 @@ def _cpu_plan(n: int) -> RowPlan:
     return RowPlan(tile_side(n))
 
 
+def _small_blocks(
+    rows: int, n: int, itemsize: int, streams: int, machine: Machine, vectors: int, thread_bytes: int
+) -> tuple[int, int] | None:
+    """Threads per block and blocks per cluster for rows that need one exchange, up to two per multiprocessor."""
+    longest = PORTABLE_CLUSTER * PACKED_THREADS * FEW_ROWS_ELEMENTS
+    if itemsize != 2 or streams > 1 or vectors != 1 or thread_bytes >= THREAD_BYTES or n > longest:
+        return None
+    if machine.largest_cluster < PORTABLE_CLUSTER or rows > 2 * machine.processors:
+        return None
+    if rows * PORTABLE_CLUSTER <= FEW_ROWS_BLOCKS * machine.processors:
+        blocks = min(PORTABLE_CLUSTER, kiln.next_power_of_2(-(-n // (FEW_THREADS * FEW_ELEMENTS))))
+        return (FEW_THREADS, blocks) if n >= BLOCK_ELEMENTS // 2 else None
+    if n <= SEVERAL_THREADS * FEW_ROWS_ELEMENTS:
+        return None
+    return (SEVERAL_THREADS, 2) if n <= 2 * SEVERAL_THREADS * FEW_ROWS_ELEMENTS else (PACKED_THREADS, PORTABLE_CLUSTER)
+
+
 def _long(
     rows: int, n: int, itemsize: int, streams: int, machine: Machine, vectors: int, thread_bytes: int
 ) -> tuple[int, int] | None:
     """Threads per block and blocks per cluster for long rows, where `_cluster` does not give the best; else None."""
-    if not BLOCK_ELEMENTS < n <= PORTABLE_CLUSTER * BLOCK_ELEMENTS or machine.largest_cluster < PORTABLE_CLUSTER:
+    if not BLOCK_ELEMENTS <= n <= PORTABLE_CLUSTER * BLOCK_ELEMENTS or machine.largest_cluster < PORTABLE_CLUSTER:
         return None
     if rows * PORTABLE_CLUSTER <= FEW_ROWS_BLOCKS * machine.processors:
         return kiln.next_power_of_2(-(-n // (PORTABLE_CLUSTER * FEW_ROWS_ELEMENTS))), PORTABLE_CLUSTER
-    if itemsize != 2:
+    if itemsize != 2 or n == BLOCK_ELEMENTS:
         return None
     if rows > 2 * machine.processors:
         # With many rows that need no other registers, one block per row is better (softmax of 4096×18944 74.3 µs, not
@@ -196,9 +227,9 @@ def _ragged(n: int, threads: int, cluster: int, most: int, streams: int, vectors
     """Threads per block and blocks per cluster for many rows of 16-bit elements, so that most threads have something to
     do: 5120 elements on 512 threads of 16 leave a third of them idle, on 256 threads of 20 none.
 
-    ``most``: the largest allowed number of blocks in a cluster. Beside two vectors of weights, a thread of a large
-    block has room for 24 masked elements, or for 64 if none is masked, or if four small blocks share the row and read
-    the weights late (LayerNorm of 4096×14000 81 instead of 98 µs). Two small full blocks do better than a large one
+    ``most``: the largest allowed number of blocks in a cluster. Beside two vectors of weights, a thread has room for 64
+    elements if none is masked, or if four small blocks share the row and read the weights late (LayerNorm of 4096×14000
+    81 instead of 98 µs). Two small full blocks do better than a large one
     (4096×16384 69 instead of 72), but only if they are full (of 13824 or 14336 columns 74 instead of 63).
     """
     if vectors > 1 and n > 8192:
@@ -207,8 +238,6 @@ def _ragged(n: int, threads: int, cluster: int, most: int, streams: int, vectors
         for blocks in (1, 2)[:most]:
             if n <= blocks * SEVERAL_THREADS * 64 and _block(n, SEVERAL_THREADS, blocks, 8, 2) == n:
                 return SEVERAL_THREADS, blocks
-        if n <= 2 * SEVERAL_THREADS * 24:
-            return 2 * SEVERAL_THREADS, 1
         return (PACKED_THREADS, 4) if most >= 4 and n <= 4 * PACKED_THREADS * 64 else (threads, cluster)
     # With no other registers needed, a row of that length does better on fewer threads that hold more of it (softmax of
     # 777×16384 15.0 instead of 16.8 µs, of 4096×16384 66.5 instead of 68.1, of 777×12288 11.9 instead of 12.5).
@@ -238,7 +267,8 @@ def _gpu_plan(
 ) -> RowPlan:
     vector = max(1, VECTOR_BYTES // itemsize)
     streaming = is_streaming(rows * n * itemsize * streams, machine, STREAM_L2S)
-    if long := _long(rows, n, itemsize, streams, machine, vectors, thread_bytes):
+    shape = rows, n, itemsize, streams, machine, vectors, thread_bytes
+    if long := _small_blocks(*shape) or _long(*shape):
         threads, cluster = long
         # For two arrays the narrowest tile: with fewer registers, blocks of the next launch fit too (5.99, not 7.17
         # µs).
@@ -248,7 +278,22 @@ def _gpu_plan(
     if spread is None:
         return RowPlan(8192, num_warps=16, loop=True)
     if itemsize == 2 and vectors > 1 and BLOCK_ELEMENTS < n <= LONG_WITH_VECTORS:
+        # On GPUs without clusters a few registers would spill.
+        if rows > 4 * machine.processors and machine.largest_cluster > 1:
+            block, warps = tile_side(n, AHEAD_THREADS * vector), AHEAD_THREADS // WARP
+            # A launch that begins early finds no registers free.
+            return RowPlan(
+                block,
+                num_warps=warps,
+                registers=AHEAD_REGISTERS,
+                programs=machine.processors,
+                streaming=streaming,
+                early=False,
+            )
         return RowPlan(LONG_BLOCK, num_warps=LONG_BLOCK // (WARP * vector), loop=True)
+    if itemsize == 2 and vectors > 1 and SHORT_LONG < n <= LONG_LONG and rows > 4 * machine.processors:
+        if all(_block(n, SEVERAL_THREADS, blocks, vector, 2) > n for blocks in (1, 2)):
+            return RowPlan(LONG_BLOCK, num_warps=SEVERAL_THREADS // WARP, loop=True)
     cluster, packed = spread
     part = -(-n // cluster)
     if packed:
@@ -281,6 +326,10 @@ def _gpu_plan(
             # A launch that begins early takes the place of blocks still waiting: of rows with four blocks, or of large
             # blocks with idle threads (4 % of LayerNorm's time at 14,000 columns, 3 % at 11,008).
             early = vectors < 2 or (cluster < 4 and (n <= 8192 or threads <= SEVERAL_THREADS))
+    # Of two arrays, half the threads if all rows then fit at once (residual + RMSNorm of 777×3584 6.97 µs, not 7.20).
+    resident = RESIDENT_THREADS * machine.processors
+    if streams > 1 and cluster == 1 and threads >= 512 and rows * threads // 2 <= resident < rows * threads:
+        threads, least = threads // 2, vector
     block = _block(n, threads, cluster, vector, least)
     if threads >= BLOCK_THREADS or cluster > 1:
         registers = PACKED_REGISTERS if packed and vectors == 0 and part <= PACKED_THREADS * FEW_ROWS_ELEMENTS else None
@@ -339,11 +388,15 @@ class RowForm:
     def tile(self, x):
         """The rows of x that this program holds. A single row is a vector, so its statistics are scalars."""
         if self.ROWS == 1:
-            row = kl.program_id(0)
-            columns = kl.arange(0, self.BLOCK)
-            mask = None if self.FULL else columns < x.columns
-            return Tile(row, columns, mask, mask)
+            return self.row(x, kl.program_id(0))
         return rows_tile(x, self.ROWS, self.BLOCK, self.FULL, self.EVEN)
+
+    @kiln.jit
+    def row(self, x, index):
+        """One row of x, as a vector."""
+        columns = kl.arange(0, self.BLOCK)
+        mask = None if self.FULL else columns < x.columns
+        return Tile(index, columns, mask, mask)
 
     @kiln.jit
     def block(self, x, start):

@@ -24,6 +24,11 @@ class Tile:
     column_mask: Any
 
     @kiln.jit
+    def only_if(self, there):
+        """The same elements; none if not ``there``."""
+        return self._replace(mask=there if self.mask is None else self.mask & there)
+
+    @kiln.jit
     def only(self, value):
         """The values, with zeros in columns that do not exist."""
         return value if self.column_mask is None else kl.where(self.column_mask, value, 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -48,6 +49,9 @@ def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
             yield f"rms_norm {size}", lambda x=x, w=vector: kernel.rms_norm(x, w)
             yield f"residual_rms_norm {size}", lambda x=x, w=vector: kernel.residual_rms_norm(x, blank_like(x), w)
             yield f"layer_norm {size}", lambda x=x, w=vector: kernel.layer_norm(x, w, blank_like(w))
+    for n, dtype in itertools.product((11008, 18944, 24576), ("float16", "bfloat16")):
+        x, vector = blank((4096, n), dtype), blank((n,), dtype)
+        yield f"layer_norm 4096×{n} {dtype}", lambda x=x, w=vector: kernel.layer_norm(x, w, blank_like(w))
     x, vector = blank((2048, 4096), "float16"), blank((4096,), "float16")
     yield "rms_norm cast before", lambda: kernel.rms_norm(x, vector, cast="before")
     yield "layer_norm without bias", lambda: kernel.layer_norm(x, vector)

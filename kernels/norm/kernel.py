@@ -25,6 +25,8 @@ from kiln.kernels.views import Rows, Vector, read, rows_view, vector_view
 # Bytes in flight per thread (`kernels/rows.py`), by measurement: few, over many threads, where a row needs one
 # exchange; more, over fewer threads, where two sums are exchanged and an element takes more operations.
 ONE_EXCHANGE_BYTES = 32
+# 16-bit elements of the widest access.
+ACCESS: kl.constexpr = kl.constexpr(8)
 
 
 def _layer_bytes(n: int) -> int:
@@ -174,6 +176,24 @@ def layer_norm_kernel(
 
 
 @kiln.jit
+def layer_norm_ahead_kernel(
+    x: Rows, weight: Vector, bias: Vector | None, y: Rows, eps, CAST_BEFORE: kl.constexpr, PLAN: kl.constexpr
+):
+    """LayerNorm of long 16-bit rows; a program reads its next row while it works on one."""
+    first, step = kl.program_id(0), kl.num_programs(0)
+    coming, few = x.load(PLAN.row(x, first)), _four_of(x.row(first))
+    for index in range(first, x.rows, step):
+        row, near = coming, _near_mean(few)
+        there = index + step < x.rows
+        coming, few = x.load(PLAN.row(x, index + step).only_if(there)), _four_of(x.row(index + step), there)
+        tile = PLAN.row(x, index)
+        centred, variance = _centred_around(row, near, x, tile, PLAN)
+        rstd = kl.rsqrt(variance + eps)
+        scale, shift = weight.load(tile), None if bias is None else bias.load(tile)
+        y.store(tile, scaled_and_shifted(scale, shift, centred * rstd, y.dtype, CAST_BEFORE))
+
+
+@kiln.jit
 def layer_norm_long_kernel(
     x: Rows, weight: Vector, bias: Vector | None, y: Rows, eps, CAST_BEFORE: kl.constexpr, PLAN: kl.constexpr
 ):
@@ -226,25 +246,26 @@ def _moments(x, near, total, squares):
 @kiln.jit
 def _moments_of_long(x, near, PLAN: kl.constexpr):
     """The mean and the variance of one long row, in one read."""
-    total = kl.zeros((PLAN.BLOCK,), kl.float32)
-    squares = kl.zeros((PLAN.BLOCK,), kl.float32)
+    # A thread has one sum for all elements of an access: with a sum for each, fewer threads would fit.
+    total = kl.zeros((PLAN.BLOCK // ACCESS,), kl.float32)
+    squares = kl.zeros((PLAN.BLOCK // ACCESS,), kl.float32)
     for start in range(0, x.columns, PLAN.BLOCK):
         tile = PLAN.block(x, start)
-        value = tile.only(x.load(tile).to(kl.float32) - near)
-        total += value
-        squares += value * value
+        value = tile.only(x.load(tile).to(kl.float32) - near).reshape(PLAN.BLOCK // ACCESS, ACCESS)
+        total += kl.sum(value, axis=1)
+        squares += kl.sum(value * value, axis=1)
     return _moments(x, near, kl.sum(total, axis=0), kl.sum(squares, axis=0))
 
 
 @kiln.jit
-def _four_of(x):
-    """Four elements of one row."""
+def _four_of(x, there=None):
+    """Four elements of one row; zeros if it is not ``there``."""
     n, step = x.columns, x.step
     return (
-        kl.load(x.data),
-        kl.load(x.data + n // 4 * step),
-        kl.load(x.data + n // 2 * step),
-        kl.load(x.data + (n - 1) * step),
+        read(x.data, there),
+        read(x.data + n // 4 * step, there),
+        read(x.data + n // 2 * step, there),
+        read(x.data + (n - 1) * step, there),
     )
 
 
@@ -388,9 +409,9 @@ def layer_norm(
     if n:
         machine = machine_of(x)
         plan = plan or policy.plan(of_x.rows, n, x.itemsize, 1, machine, 1 if bias is None else 2, _layer_bytes(n))
-        kernel = layer_norm_long_kernel if plan.loop else layer_norm_kernel
+        kernel, grid = layer_norm_long_kernel if plan.loop else layer_norm_kernel, plan.grid(of_x.rows)
+        if plan.programs and not plan.loop and x.itemsize == 2:
+            kernel, grid = layer_norm_ahead_kernel, (min(of_x.rows, plan.programs),)
         meta = plan.meta(of_x.rows, n, machine)
-        kernel[plan.grid(of_x.rows)](
-            of_x, vector_view(weight), vector_view(bias), of_y, eps, CAST_BEFORE=before, **meta
-        )
+        kernel[grid](of_x, vector_view(weight), vector_view(bias), of_y, eps, CAST_BEFORE=before, **meta)
     return out

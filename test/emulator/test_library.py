@@ -81,6 +81,14 @@ def test_layer_norm(rng, close, name):
     close(lambda: norm.layer_norm(x, weight, bias, plan=plan), exactly("norm").layer_norm(x, weight, bias), length=n)
 
 
+@pytest.mark.parametrize("n", [512, 500])
+def test_layer_norm_of_rows_in_turns(rng, close, n):
+    """The next row arrives while the exchanges of this one run."""
+    x, weight, bias = (random(rng, shape, "float16") for shape in ((7, n), n, n))
+    plan = RowPlan(512, num_warps=2, programs=3)
+    close(lambda: norm.layer_norm(x, weight, bias, plan=plan), exactly("norm").layer_norm(x, weight, bias), length=n)
+
+
 @kiln.jit
 def _halve(x, y, count, BLOCK: kl.constexpr):
     value = kl.load(x + kl.arange(0, BLOCK))

@@ -70,6 +70,18 @@ def test_every_plan_gives_the_same(torch, form):
     close(torch, softmax(x, plan=form), torch.softmax(x.double(), -1), 4000)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("n", [11008, 18944, 24576])
+def test_long_layer_norm(torch, n, dtype):
+    """Rows that are read twice, or by programs that take several in turns; also in place."""
+    x, weight, bias = (random(torch, *shape, dtype=dtype, seed=i) for i, shape in enumerate(((999, n), (n,), (n,))))
+    exact = torch.nn.functional.layer_norm(x.double(), (n,), weight.double(), bias.double())
+    y = layer_norm(x, weight, bias)
+    close(torch, y, exact, n)
+    layer_norm(x, weight, bias, out=x)
+    assert torch.equal(x, y)
+
+
 def test_same_bits_every_time(torch):
     x, weight = random(torch, 512, 4096), random(torch, 4096)
     big = random(torch, 1 << 22, dtype="float32")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from harness import DTYPES, assert_close, random, strided
 from kiln.kernels.norm import layer_norm, reference, residual_rms_norm, rms_norm
+from kiln.kernels.rows import RowPlan
 
 SHAPES = [(1, 1), (1, 7), (3, 16), (5, 127), (4, 896), (3, 4096), (2, 5003), (2, 3, 33), (0, 8), (4, 0)]
 
@@ -57,6 +58,28 @@ def test_layer_norm(rng, shape, dtype, biased):
     if x.size:
         assert_close(out, reference.layer_norm(x, weight, bias), length=shape[-1])
     assert out.shape == shape
+
+
+@pytest.mark.parametrize("cast", ["before", "after"])
+@pytest.mark.parametrize("n,block", [(96, 96), (90, 96)])
+@pytest.mark.parametrize("rows", [1, 4, 5, 11])
+def test_layer_norm_whose_programs_take_rows_in_turns(rng, rows, n, block, cast):
+    """Also in place, and with a row that is no numbers between others."""
+    plan = RowPlan(block, programs=5)
+    x, weight, bias = random(rng, (rows, n), "float16"), *(random(rng, n, "float16") for _ in "wb")
+    x[rows // 2] = np.nan
+    exact = layer_norm(x, weight, bias, cast=cast)
+    out = layer_norm(x, weight, bias, cast=cast, plan=plan)
+    assert out.tobytes() == exact.tobytes() and np.isnan(out).sum() == n
+    layer_norm(x, weight, bias, cast=cast, plan=plan, out=x)
+    assert x.tobytes() == exact.tobytes()
+
+
+def test_other_kernels_and_types_ignore_programs(rng):
+    plan = RowPlan(96, programs=2)
+    x, weight = random(rng, (5, 96), "float32"), random(rng, 96, "float32")
+    np.testing.assert_array_equal(layer_norm(x, weight, plan=plan), layer_norm(x, weight))
+    np.testing.assert_array_equal(rms_norm(x, weight, plan=plan), rms_norm(x, weight))
 
 
 def test_layer_norm_of_a_large_mean(rng):

@@ -142,6 +142,8 @@ def test_flat_plans(n, itemsize):
 def test_blocks_that_end_rows_early_shrink():
     assert flat.plan(16384, 2, DEFAULT_GPU, rows=2048, accesses=2).block == 2048
     assert flat.plan(11008, 2, DEFAULT_GPU, rows=2048, accesses=2).block == 1024
+    # Below one access for each of four warps only if all programs run at once.
+    assert [flat.plan(3584, 2, DEFAULT_GPU, rows=r).block for r in (130, 603, 604, 4096)] == [512, 512, 1024, 1024]
 
 
 def test_rows_whose_threads_would_idle():
@@ -163,9 +165,29 @@ def test_a_few_long_rows_are_spread_over_a_large_cluster():
                                                         (1, 18944, 2, 1, 2, 2), (1, 32768, 4, 1, 0, 4)):  # fmt: skip
         found = rows.plan(rows_, n, itemsize, streams, DEFAULT_GPU, vectors)
         assert (found.num_warps, found.cluster) == (warps, 8), (rows_, n)
-    for rows_, n in ((50, 18944), (1, 16384)):
+    for rows_, n in ((50, 18944), (1, 16383)):
         assert rows.plan(rows_, n, 2, 1, DEFAULT_GPU).cluster < 8, (rows_, n)
     assert rows.plan(1, 18944, 2, 1, OLDER).cluster == 1
+
+
+def test_rows_that_need_one_exchange_are_spread_over_small_blocks():
+    """Few rows with at most 24 elements per thread, up to the largest cluster; up to two rows per multiprocessor with
+    48; more rows by another rule."""
+    for rows_, n, warps, cluster in (
+        (1, 8191, 16, 1),
+        (1, 8192, 4, 4),
+        (49, 12288, 4, 4),
+        (49, 12289, 4, 8),
+        (49, 49152, 4, 8),
+        (130, 12288, 16, 1),
+        (130, 12289, 8, 2),
+        (264, 24576, 8, 2),
+        (264, 24577, 4, 8),
+        (265, 32768, 4, 4),
+    ):
+        found = rows.plan(rows_, n, 2, 1, DEFAULT_GPU, 1, 32)
+        assert (found.num_warps, found.cluster) == (warps, cluster), (rows_, n)
+    assert rows.plan(1, 16384, 2, 1, OLDER, 1, 32).cluster == 1
 
 
 def test_a_long_row_for_each_multiprocessor():
@@ -189,7 +211,7 @@ def test_plans_that_lose_by_it_do_not_use_dependent_launch():
     with machine.launch_options(pdl=True):
         for rows_, n, vectors, asked, early in (
             (4096, 14000, 2, 128, False),
-            (777, 11008, 2, 64, False),
+            (777, 18944, 2, 64, False),
             (777, 10240, 2, 64, True),
             (4096, 8192, 2, 64, True),
             (4096, 18944, 1, 64, True),
@@ -204,16 +226,24 @@ def test_plans_that_lose_by_it_do_not_use_dependent_launch():
             assert ("pdl" in found.meta(rows_, n, DEFAULT_GPU)) == early, (rows_, n, vectors)
 
 
-def test_many_long_rows_with_two_vectors_are_read_twice():
-    for rows_, n in ((4096, 18944), (777, 24576)):
-        assert rows.plan(rows_, n, 2, 1, DEFAULT_GPU, 2) == RowPlan(4096, num_warps=16, loop=True)
+def test_long_rows_with_two_vectors_are_read_twice_or_ahead():
+    for rows_, n, warps in ((300, 24576, 16), (4096, 11008, 8), (777, 9000, 8)):
+        assert rows.plan(rows_, n, 2, 1, DEFAULT_GPU, 2) == RowPlan(4096, num_warps=warps, loop=True), (rows_, n)
+    for rows_, n, block in ((4096, 18944, 20480), (777, 24576, 24576)):
+        found = rows.plan(rows_, n, 2, 1, DEFAULT_GPU, 2)
+        assert (found.block, found.num_warps, found.programs, found.loop) == (block, 16, 132, False), (rows_, n)
+        assert rows.plan(rows_, n, 2, 1, OLDER, 2).loop
     for rows_, n, itemsize, vectors in (
         (4096, 18944, 2, 1),
         (130, 18944, 2, 2),
+        (300, 11008, 2, 2),
+        (4096, 10240, 2, 2),
+        (4096, 13824, 2, 2),
         (4096, 28000, 2, 2),
         (4096, 18944, 4, 2),
     ):
-        assert not rows.plan(rows_, n, itemsize, 1, DEFAULT_GPU, vectors).loop, (rows_, n, itemsize, vectors)
+        found = rows.plan(rows_, n, itemsize, 1, DEFAULT_GPU, vectors)
+        assert not found.loop and not found.programs, (rows_, n, itemsize, vectors)
 
 
 def test_short_rows_have_a_warp():
@@ -232,13 +262,13 @@ def test_parts_are_of_few_elements():
 
 def test_long_rows_with_two_vectors_are_not_masked():
     """If few enough elements fall to each thread; otherwise a thread holds little."""
-    for n, block, warps, cluster in ((13824, 13824, 8, 1), (32768, 32768, 8, 2), (11008, 12288, 16, 1),
-                                     (14000, 16384, 4, 4), (28000, 28672, 4, 4)):  # fmt: skip
+    for n, block, warps, cluster in ((13824, 13824, 8, 1), (32768, 32768, 8, 2), (14000, 16384, 4, 4),
+                                     (28000, 28672, 4, 4)):  # fmt: skip
         found = rows.plan(4096, n, 2, 1, DEFAULT_GPU, 2, 128 if n <= 16384 else 64)
         assert (found.block, found.num_warps, found.cluster) == (block, warps, cluster), n
 
 
-@pytest.mark.parametrize("n,early", [(4096, True), (13824, True), (32768, True), (11008, False), (14000, False)])
+@pytest.mark.parametrize("n,early", [(4096, True), (13824, True), (32768, True), (14000, False)])
 def test_weights_are_read_with_the_row_if_registers_allow(n, early):
     """`kiln-hoist-reads` decides this by what each thread of the plan holds."""
     x, weight = blank((4096, n), "float16"), blank((n,), "float16")
