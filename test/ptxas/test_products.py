@@ -11,7 +11,7 @@ import time
 import pytest
 from kiln import toolchain
 from kiln.kernels.case import blank
-from kiln.kernels.gemm import configs, matmul
+from kiln.kernels.gemm import configs, linear, matmul
 from kiln.kernels.gemm.configs import GemmPlan
 from kiln.kernels.launches import Launch, launches_of
 from kiln.kernels.machine import of_target
@@ -36,6 +36,18 @@ RINGS = rings()
 
 def test_every_type_has_one():
     assert {launch.parameters[0].items[0].type for launch in RINGS.values()} == set(INSTRUCTIONS)
+
+
+@pytest.mark.parametrize("m,loads", [(1, 3), (2, 6)])
+def test_streamed_weights_are_requested_before_they_are_multiplied(m, loads):
+    """ptxas once requested all but the first after products of the one before, for the way addresses were computed."""
+    if toolchain.nvdisasm() is None:
+        pytest.skip("no nvdisasm (package nvidia-cuda-nvdisasm)")
+    for n, k in ((6144, 4096), (4096, 14336)):
+        x, w = blank((m, k), "float16"), blank((n, k), "float16")
+        (launch,) = launches_of(lambda x=x, w=w: linear(x, w), of_target("sm_90a"))
+        kinds = re.findall(r"\b(LDG|FFMA)\b", toolchain.disassemble(launch.compile("sm_90a").output))
+        assert kinds.count("LDG") == loads and kinds[: kinds.index("FFMA")].count("LDG") >= loads - 1, kinds
 
 
 @pytest.mark.parametrize("name", RINGS)

@@ -1,4 +1,5 @@
 // RUN: kiln-opt %s --kiln-to-llvm | FileCheck %s
+// RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},kiln-to-llvm)' | FileCheck %s --check-prefix=GPU
 // Only the LLVM dialect is left; in particular no unrealized cast.
 // RUN: kiln-opt %s --kiln-to-llvm | FileCheck %s --check-prefix=ONLY
 // ONLY-NOT: {{[^a-z](scf|cf|arith|math|vector|ub|func)\.[a-z]}}
@@ -77,8 +78,13 @@ func.func @poison() -> vector<4xf32> {
   return %p : vector<4xf32>
 }
 
-// A counter that may wrap when it passes the upper bound. From 0: compared as an unsigned number, after a signed
-// comparison of the bounds.
+// A counter that may wrap when it passes the upper bound. From 0, on a CPU: compared as an unsigned number, after a
+// signed comparison of the bounds. On GPUs compared before the step.
+// GPU-LABEL: llvm.func @from_zero
+// GPU-SAME: (%[[UPPER:.*]]: i32
+// GPU: %[[LIMIT:.*]] = llvm.intr.ssub.sat(%[[UPPER]], %{{.*}})
+// GPU: ^{{.*}}(%[[I:.*]]: i32, %{{.*}}: i32):
+// GPU: llvm.icmp "slt" %[[I]], %[[LIMIT]] : i32
 // CHECK-LABEL: llvm.func @from_zero
 // CHECK-SAME: (%[[UPPER:.*]]: i32)
 // CHECK: %[[RUNS:.*]] = llvm.icmp "sgt" %[[UPPER]], %{{.*}} : i32
