@@ -222,6 +222,7 @@ def promised(x, n):
     kl.store(x, n)
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("check", ["bounds", "races"])
 def test_a_promise_is_checked_with_the_accesses(check):
     x = np.zeros(1, np.int32)
