@@ -160,9 +160,8 @@ LogicalResult kiln::verifyEffects(func::FuncOp kernel) {
       });
       if (!effects.wasInterrupted())
         continue;
-      op->emitOpError(
-          "expected no effects on memory but in branches, loops and roles (because nothing is known of when "
-          "other regions run), got some");
+      op->emitOpError("expected effects on memory only in branches, loops and roles (because it is not known when "
+                      "other regions run), got some elsewhere");
       return WalkResult::interrupt();
     }
     auto effects = dyn_cast<MemoryEffectOpInterface>(op);
@@ -177,8 +176,8 @@ LogicalResult kiln::verifyEffects(func::FuncOp kernel) {
                  });
     if (known)
       return WalkResult::advance();
-    op->emitOpError("expected declared effects on global memory, shared memory or order (because barriers and waits go "
-                    "by what an op does), got others");
+    op->emitOpError("expected declared effects on global memory, shared memory or order (because barriers and waits "
+                    "are placed by the effects of an op), got other effects");
     return WalkResult::interrupt();
   });
   return failure(result.wasInterrupted());

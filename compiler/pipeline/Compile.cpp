@@ -333,7 +333,7 @@ bool Compilation::reached(Stage stage, llvm::function_ref<std::string()> text) {
 bool Compilation::isCancelled(Stage stage) {
   if (!options.cancelled || !*options.cancelled)
     return false;
-  fail(Failure::Kind::Input, stage, "expected a compile that is not cancelled");
+  fail(Failure::Kind::Input, stage, "the compile was cancelled");
   return true;
 }
 
@@ -609,8 +609,8 @@ bool Compilation::linkLibrary(codegen::Unit &unit) {
   for (const std::string &function : missing)
     if (!StringRef(function).starts_with("__nv_")) {
       fail(Failure::Kind::Input, Stage::LLVM,
-           "expected a function of CUDA's device library (because device code links nothing else), got '" + function +
-               "'");
+           "expected a function of CUDA's device library (because device code links no other library), got '" +
+               function + "'");
       return false;
     }
   if (options.pipeline.libdevice.empty()) {
@@ -663,7 +663,7 @@ static bool checkOrder(Stage from, const CompileOptions &options, CompileResult 
     return true;
   result.failure =
       Failure(Failure::Kind::Input, ("expected a stage from " + stageInfo(from).name +
-                                     " on (because that is where this starts), got " + stageInfo(options.to).name)
+                                     " onwards (because the input is of that stage), got " + stageInfo(options.to).name)
                                         .str());
   return false;
 }

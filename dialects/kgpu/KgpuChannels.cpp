@@ -29,7 +29,7 @@ LogicalResult ChannelType::verify(function_ref<InFlightDiagnostic()> emitError, 
                        << slots;
   for (Type part : parts)
     if (!isa<MemType>(part)) // channel_type_c2
-      return emitError() << "expected parts that are a !kgpu.mem (because slots are shared memory), got " << part;
+      return emitError() << "expected parts of type !kgpu.mem (because slots are shared memory), got " << part;
   return success();
 }
 
@@ -42,7 +42,7 @@ int64_t ChannelType::getSlotBytes() const {
 
 LogicalResult CursorType::verify(function_ref<InFlightDiagnostic()> emitError, int32_t slots) {
   if (slots < 1) // cursor_type_c1
-    return emitError() << "expected at least one slot (because it is a place in a ring), got " << slots;
+    return emitError() << "expected at least one slot (because a cursor is a position in a ring), got " << slots;
   return success();
 }
 
@@ -89,14 +89,15 @@ int64_t ChannelOp::getReleases(int64_t clusterSize) {
 LogicalResult ChannelOp::verify() {
   if (auto offset = getOffset(); offset && (int64_t(*offset) < 0 || int64_t(*offset) % getAlignment())) // channel_c1
     return emitOpError() << "expected an offset of at least 0 that " << getAlignment() << " divides (because "
-                         << (getType().getParts().empty() ? "its mbarriers need that" : "swizzles repeat by that")
+                         << (getType().getParts().empty() ? "mbarriers need that alignment"
+                                                          : "swizzle patterns repeat at that distance")
                          << "), got " << int64_t(*offset);
   if (int32_t(getFillers()) < 1 || int32_t(getReaders()) < 1) // channel_c2
     return emitOpError()
            << "expected at least one filler and one reader (because a slot goes from one to the other), got "
            << int32_t(getFillers()) << " and " << int32_t(getReaders());
   if (!isa<func::FuncOp>((*this)->getParentOp())) // channel_c3
-    return emitOpError("expected to stand in the function's body (because it lives as long as the kernel), got ")
+    return emitOpError("expected this in the function's body (because a channel lives as long as the kernel), got ")
            << (*this)->getParentOp()->getName() << " around it";
   return success();
 }
@@ -132,7 +133,7 @@ ReceiveOp kgpu::lastBarrierAt(ChannelOp channel) {
 static LogicalResult verifyParts(Operation *op, ChannelType channel, ValueRange parts) {
   if (llvm::equal(parts.getTypes(), channel.getParts())) // acquire_c2, receive_c2
     return success();
-  return op->emitOpError() << "expected the channel's parts (because the slot has those), got " << parts.getTypes();
+  return op->emitOpError() << "expected results of the types of the channel's parts, got " << parts.getTypes();
 }
 
 LogicalResult AcquireOp::verify() { return verifyParts(*this, getChannel().getType(), getParts()); }
@@ -142,8 +143,9 @@ LogicalResult ReceiveOp::verify() {
   auto channel = getChannel().getDefiningOp<ChannelOp>();
   bool byGroups = !channel || channel.getCompletion() == Completion::Groups;
   if (pending < 0 || (pending > 0 && !byGroups)) // receive_c3
-    return emitOpError() << "expected a number of groups under way, 0 unless the channel completes by groups (because "
-                         << "other slots have a barrier of their own), got " << pending;
+    return emitOpError() << "expected a number of pending groups, 0 unless the channel completes by groups (because "
+                            "other slots have an mbarrier each), got "
+                         << pending;
   return verifyParts(*this, getChannel().getType(), getParts());
 }
 
@@ -165,21 +167,23 @@ LogicalResult TensorMapOp::verify() {
   int64_t rank = block.getRank();
   if (int64_t(getBox().size()) != rank ||
       llvm::any_of(getBox(), [](int64_t side) { return side < 1 || side > 256; })) // tensor_map_c1
-    return emitOpError() << "expected one side of 1 to 256 per dimension of the block (because that is what one copy "
-                         << "moves), got [" << getBox() << "]";
+    return emitOpError()
+           << "expected one side of 1 to 256 per dimension of the block (because a copy moves no larger box), got ["
+           << getBox() << "]";
   int32_t swizzle = int32_t(getSwizzle());
   int64_t rowBytes = getBox().back() * tile::memoryBytes(block.getElementType());
   if (!llvm::is_contained({0, 32, 64, 128}, swizzle) || rowBytes % 16 || (swizzle && rowBytes > swizzle))
     return emitOpError() // tensor_map_c2
-           << "expected a swizzle of 0, 32, 64 or 128 bytes and rows of 16s within it (because the copy engine has "
-           << "those), got " << swizzle << " and rows of " << rowBytes;
+           << "expected a swizzle of 0, 32, 64 or 128 bytes and rows of a multiple of 16 bytes within it (because the "
+              "copy engine supports no others), got "
+           << swizzle << " and rows of " << rowBytes;
   auto made = getDesc().getDefiningOp<tile::MakeDescOp>();
   if (!made || !llvm::all_of(made->getOperands(), isDerivedFromArguments)) // tensor_map_c3
-    return emitOpError(
-        "expected a descriptor made of the kernel's arguments and constants (because the launch makes the "
-        "map), got another");
+    return emitOpError("expected a descriptor made from the kernel's arguments and constants (because the launch "
+                       "builds the tensor map), got another");
   if (rank < 1 || rank > 5 || !matchPattern(made.getStrides().back(), m_One())) // tensor_map_c4
-    return emitOpError("expected rank 1 to 5 and 1 as the last stride (because the copy engine reads rows), got rank ")
+    return emitOpError(
+               "expected rank 1 to 5 and a last stride of 1 (because the copy engine reads contiguous rows), got rank ")
            << rank << " and " << made.getStrides().back();
   return success();
 }
@@ -189,8 +193,7 @@ static LogicalResult verifyBoxes(Operation *op, Value map, ValueRange offsets, M
   auto made = map.getDefiningOp<TensorMapOp>();
   size_t rank = made ? made.getBox().size() : memory.getShape().size();
   if (offsets.size() != rank) // copy_in_c1, copy_out_c1, prefetch_c1
-    return op->emitOpError() << "expected one offset per dimension of the box (because it is a position), got "
-                             << offsets.size();
+    return op->emitOpError() << "expected one offset per dimension of the box, got " << offsets.size();
   if (!made)
     return success();
   // If every cta holds the whole part, each sends one piece of it.
@@ -217,12 +220,13 @@ static bool isAcquired(Value memory, Value channel, Value cursor) {
 
 LogicalResult CopyInOp::verify() {
   if (!isAcquired(getMem(), getChannel(), getCursor())) // copy_in_c2
-    return emitOpError("expected memory that was acquired of this channel and cursor (because its barrier counts what "
-                       "comes there), got another");
+    return emitOpError("expected memory acquired from this channel at this cursor (because the slot's mbarrier counts "
+                       "the bytes that arrive), got other memory");
   auto channel = getChannel().getDefiningOp<ChannelOp>();
   if (channel && channel.getCompletion() != Completion::Bytes) // copy_in_c4
-    return emitOpError("expected a channel that completes by bytes (because copies announce those), got one that "
-                       "completes by ")
+    return emitOpError(
+               "expected a channel that completes by bytes (because the copy engine signals bytes), got one that "
+               "completes by ")
            << stringifyCompletion(channel.getCompletion());
   return verifyBoxes(*this, getMap(), getOffsets(), getMem().getType(), /*whole=*/true);
 }
@@ -230,16 +234,16 @@ LogicalResult CopyInOp::verify() {
 /// The checks that all copies by threads share; `tile` is what they copy.
 template <typename Op> static LogicalResult verifyThreadsCopy(Op op, RankedTensorType tile) {
   if (!isAcquired(op.getMem(), op.getChannel(), op.getCursor())) // copy_block_c2, copy_tile_c2
-    return op.emitOpError(
-        "expected memory that was acquired of this channel and cursor (because their commit closes the "
-        "group of these copies), got another");
+    return op.emitOpError("expected memory acquired from this channel at this cursor (because its commit commits the "
+                          "group of these copies), got other memory");
   MemType memory = op.getMem().getType();
   if (memory.getShape() != tile.getShape() || memory.getElementType() != tile.getElementType())
-    return op.emitOpError("expected memory of that shape and those elements (because each has its place), got ") // c3
+    return op.emitOpError("expected memory of the shape and element type of the copied tile, got ") // c3
            << memory << " for " << tile;
   auto channel = op.getChannel().template getDefiningOp<ChannelOp>();
   if (channel && channel.getCompletion() != Completion::Groups) // copy_block_c4, copy_tile_c4
-    return op.emitOpError("expected a channel that completes by groups (because threads close those), got one that "
+    return op.emitOpError("expected a channel that completes by groups (because copies by threads are committed in "
+                          "groups), got one that "
                           "completes by ")
            << stringifyCompletion(channel.getCompletion());
   return success();
@@ -248,8 +252,7 @@ template <typename Op> static LogicalResult verifyThreadsCopy(Op op, RankedTenso
 LogicalResult CopyBlockOp::verify() {
   auto block = getDesc().getType().getBlock();
   if (int64_t(getOffsets().size()) != block.getRank()) // copy_block_c1
-    return emitOpError() << "expected one offset per dimension of the block (because it is a position), got "
-                         << getOffsets().size();
+    return emitOpError() << "expected one offset per dimension of the block, got " << getOffsets().size();
   return verifyThreadsCopy(*this, block);
 }
 
@@ -257,8 +260,9 @@ LogicalResult CopyTileOp::verify() {
   auto pointers = dyn_cast<RankedTensorType>(getPtr().getType());
   auto mask = getMask() ? dyn_cast<RankedTensorType>(getMask().getType()) : pointers;
   if (!pointers || !mask || mask.getShape() != pointers.getShape()) // copy_tile_c1
-    return emitOpError("expected a tile of pointers and a mask of its shape (because it says which of them), got ")
-           << getPtr().getType() << (getMask() ? " and another mask" : "");
+    return emitOpError("expected a tile of pointers and a mask of its shape (because each pointer needs its own "
+                       "condition), got ")
+           << getPtr().getType() << (getMask() ? " and a mask of another shape" : "");
   Type element = cast<tile::PtrType>(pointers.getElementType()).getPointee();
   return verifyThreadsCopy(*this, RankedTensorType::get(pointers.getShape(), element));
 }
@@ -290,16 +294,15 @@ std::optional<tile::RMWKind> CopyOutOp::reduction() {
 LogicalResult CopyOutOp::verify() {
   Type element = getMem().getType().getElementType();
   if (getKind() && !(reduction() && canReduce(*reduction(), element))) // copy_out_c3
-    return emitOpError()
-           << "expected a kind and elements that the copy engine combines (because it adds f16, bf16, f32 "
-              "and i32, and knows i32 as unsigned), got "
-           << *getKind() << " of " << element;
+    return emitOpError() << "expected a kind and elements that the copy engine combines (because it adds f16, bf16, "
+                            "f32 and i32, and compares i32 as unsigned), got "
+                         << *getKind() << " of " << element;
   if (getByGroup()) { // copy_out_c4
     auto made = getMap().getDefiningOp<TensorMapOp>();
     int64_t rows = rowsOfGroup(), boxRows = made ? made.getBox().take_back(2).front() : 1;
     if (rows == 0 || rows % boxRows)
-      return emitOpError("expected a role whose groups have whole boxes of the matrix's rows each (because a thread of "
-                         "each group copies those), got ")
+      return emitOpError("expected a role in which each group has whole boxes of the matrix's rows (because one thread "
+                         "of each group copies them), got ")
              << getMem().getType();
   }
   return verifyBoxes(*this, getMap(), getOffsets(), getMem().getType(), /*whole=*/false);
@@ -316,8 +319,7 @@ int64_t CopyOutOp::rowsOfGroup() {
 
 LogicalResult CopyOutWaitOp::verify() {
   if (int32_t(getPending()) < 0) // copy_out_wait_c1
-    return emitOpError() << "expected at least 0 groups pending (because it is a number of groups), got "
-                         << int32_t(getPending());
+    return emitOpError() << "expected at least 0 groups pending (because it is a count), got " << int32_t(getPending());
   return success();
 }
 
@@ -388,18 +390,21 @@ LogicalResult RolesOp::verifyRegions() {
            << getNames().size() << " names for " << count << " regions";
   for (unsigned i = 0; i < count; ++i) {
     if (getWarps()[i] < 1 || !llvm::isPowerOf2_32(getWarps()[i]) || getGroups()[i] < 1) // roles_c2
-      return emitOpError() << "expected warps that are a power of two and at least one group (because layouts are made "
-                           << "of those), got " << getWarps()[i] << " and " << getGroups()[i];
+      return emitOpError()
+             << "expected a power of two as warps and at least one group (because layouts are powers of two), got "
+             << getWarps()[i] << " and " << getGroups()[i];
     int32_t registers = getRegisters()[i];
     if (registers && (registers < 24 || registers > 240 || registers % 8)) // roles_c3
-      return emitOpError() << "expected 0 registers, or 24 to 240 in eights (because threads are given those), got "
-                           << registers;
+      return emitOpError()
+             << "expected 0 registers, or a multiple of 8 from 24 to 240 (because setmaxnreg takes no others), got "
+             << registers;
   }
   WalkResult crossed = (*this)->walk([&](Operation *op) { // roles_c4
     for (Value operand : op->getOperands())
       if (isa<RankedTensorType>(operand.getType()) && !(*this)->isAncestor(operand.getParentBlock()->getParentOp())) {
-        op->emitOpError() << "expected no tile from outside of its role (because its threads hold none), got "
-                          << operand.getType();
+        op->emitOpError()
+            << "expected no tile from outside its role (because the role's threads do not hold its elements), got "
+            << operand.getType();
         return WalkResult::interrupt();
       }
     return WalkResult::advance();
@@ -409,7 +414,8 @@ LogicalResult RolesOp::verifyRegions() {
   Operation *parent = (*this)->getParentOp();
   auto others = isa<func::FuncOp>(parent) ? llvm::range_size(cast<func::FuncOp>(parent).getOps<RolesOp>()) : 0;
   if (others != 1) // roles_c5
-    return emitOpError("expected to be the one in the function's body (because a block is cut into roles once), got ")
+    return emitOpError("expected a single kgpu.roles, in the function's body (because a block is divided into roles "
+                       "once), got ")
            << (isa<func::FuncOp>(parent) ? "another" : parent->getName().getStringRef());
   return success();
 }

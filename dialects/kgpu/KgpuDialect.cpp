@@ -92,14 +92,14 @@ LogicalResult MemType::verify(function_ref<InFlightDiagnostic()> emitError, Arra
     return emitError() << "expected a #layout.map (because memory says where each element lies), got " << layout;
   const layout::Layout &places = map.getLayout();
   if (places.shape() != shape) // mem_c3
-    return emitError() << "expected a layout of shape [" << shape << "] (because it places these elements), got ["
+    return emitError() << "expected a layout of shape [" << shape << "] (because that is the memory's shape), got ["
                        << places.shape() << "]";
   for (layout::Coord coord :
        {layout::Coord::Reg, layout::Coord::Lane, layout::Coord::Warp, layout::Coord::Group}) // mem_c3
     if (places.size(coord) != 1)
-      return emitError()
-             << "expected a layout over offset and cta (because memory belongs to no thread), got digits of "
-             << layout::coordName(coord);
+      return emitError() << "expected a layout over offset and cta (because shared memory is not divided among "
+                            "threads), got digits of "
+                         << layout::coordName(coord);
   return success();
 }
 
@@ -133,7 +133,7 @@ LogicalResult KgpuDialect::verifyOperationAttribute(Operation *op, NamedAttribut
     return success();
   return op->emitOpError() << "expected " << name << " to be an i32 from 1 to " << most
                            << (digits ? ", a power of two (because layouts are made of bits), got "
-                                      : " (because a block has so many warps), got ")
+                                      : " (because a block has at most that many warps), got ")
                            << attribute.getValue();
 }
 

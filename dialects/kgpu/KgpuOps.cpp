@@ -36,7 +36,7 @@ LogicalResult TransOp::verify() {
     return emitOpError() << "expected an order that names each dimension once (because it is a permutation), got ["
                          << getOrder() << "]";
   if (Type expected = transposed(getMem().getType(), getOrder()); expected != getResult().getType()) // trans_c2
-    return emitOpError() << "expected a result of type " << expected << " (because nothing moves), got "
+    return emitOpError() << "expected a result of type " << expected << " (because only the indexing changes), got "
                          << getResult().getType();
   return success();
 }

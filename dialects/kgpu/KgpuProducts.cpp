@@ -50,7 +50,7 @@ static int64_t verifyProduct(Operation *op, Type lhs, Type rhs, Type acc, bool w
   }
   int64_t depth = kgpu::productDepth(elementType(lhs), elementType(rhs), elementType(acc), warpgroup);
   if (depth == 0) // warpgroup_mma_c2, warp_mma_c2
-    op->emitOpError() << "expected types that an instruction multiplies (because nothing is converted here), got "
+    op->emitOpError() << "expected types that an instruction multiplies (because factors are not converted), got "
                       << elementType(lhs) << ", " << elementType(rhs) << " and " << elementType(acc);
   return depth;
 }
@@ -128,9 +128,10 @@ LogicalResult WarpgroupMmaOp::verify() {
     std::optional<FactorMemory> form = factorMemory(memory, depthDim);
     if (!form || form->sides[depthDim] * sums != memory.getShape()[depthDim] ||
         (!form->depthFastest && memory.getElementBytes() != 2))
-      return emitOpError() << "expected swizzled memory with all of K in each cta, or both factors split along it, "
-                              "along K for elements "
-                           << "of other than 16 bits (because the instruction reads it), got " << memory;
+      return emitOpError()
+             << "expected swizzled memory with all of K in each cta, or both factors split along it, and along K "
+                "unless elements have 16 bits (because the instruction reads no other layout), got "
+             << memory;
   }
   std::optional<FactorMemory> right = factorMemory(cast<MemType>(rhs), 0);
   int64_t rows = left ? factorMemory(left, 1)->sides[0] : sidesOf(acc)[0], columns = right->sides[1];
@@ -143,7 +144,7 @@ LogicalResult WarpgroupMmaOp::verify() {
   if (!part.empty() && (part.size() != 2 || part[0] < 0 || part[0] >= part[1] || part[1] > k || part[0] % depth ||
                         part[1] % depth)) // warpgroup_mma_c6
     return emitOpError() << "expected a beginning and an end within K of " << k << " in " << depth
-                         << "s (because an instruction multiplies so many), got [" << part << "]";
+                         << "s (because one instruction multiplies that many), got [" << part << "]";
   auto groupsOf = [](const Layout &layout) { return layout.size(Coord::Group); };
   auto sameAs = [](const Layout &layout, llvm::function_ref<std::optional<Layout>(ArrayRef<int64_t>)> make) {
     std::optional<layout::ClusterPiece> held = layout::pieceOf(layout);
@@ -162,7 +163,7 @@ LogicalResult WarpgroupMmaOp::verify() {
       !panelsBetween(layout::pieceOf(layoutOf(tile))->piece, *right,
                      cast<MemType>(rhs).getElementBytes())) // warpgroup_mma_c7
     return emitOpError() << "expected a right factor whose panels are as wide as the columns that a group has in a row "
-                         << "(because groups read panels of their own), got " << rhs;
+                         << "(because each group reads its own panels), got " << rhs;
   return verifyFragment(*this, "the left factor", lhs, [&](const Layout &layout) {
     unsigned bits = elementType(lhs).getIntOrFloatBitWidth();
     return sameAs(layout, [&](ArrayRef<int64_t> s) { return layout::wgmmaOperandA(s, bits, groupsOf(layout)); });
@@ -171,7 +172,7 @@ LogicalResult WarpgroupMmaOp::verify() {
 
 LogicalResult MmaWaitOp::verify() {
   if (int32_t(getPending()) < 0) // mma_wait_c1
-    return emitOpError() << "expected at least 0 products pending (because it is a number of products), got "
+    return emitOpError() << "expected at least 0 products pending (because it is a count), got "
                          << int32_t(getPending());
   return success();
 }
@@ -205,6 +206,6 @@ LogicalResult WarpMmaOp::verify() {
             is(rhs, layout::mmaOperand(sidesOf(rhs), 1, bits, m, n, batch)))
           return success();
   return emitOpError()
-         << "expected fragments of one arrangement of warps (because each warp multiplies what it holds), "
-         << "got " << lhs << ", " << rhs << " and " << acc; // warp_mma_c4
+         << "expected fragments of one arrangement of warps (because each warp multiplies only its own fragments), got "
+         << lhs << ", " << rhs << " and " << acc; // warp_mma_c4
 }

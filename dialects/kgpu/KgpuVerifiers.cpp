@@ -17,8 +17,10 @@ LogicalResult kgpu::verifyLayouts(Operation *op) {
     for (auto [index, type] : llvm::enumerate(types))
       if (auto tensor = dyn_cast<RankedTensorType>(type))
         if (!isa_and_nonnull<layout::MapAttr>(tensor.getEncoding())) // kgpu_c1
-          return op->emitOpError() << "expected " << what << " #" << index
-                                   << " to carry a #layout.map (because here each element has a place), got " << type;
+          return op->emitOpError()
+                 << "expected " << what << " #" << index
+                 << " to carry a #layout.map (because at this level it is known which thread holds an element), got "
+                 << type;
     return success();
   };
   if (failed(verify("operand", op->getOperandTypes())))
@@ -52,8 +54,7 @@ static bool isWholeInEachCta(const Layout &memory) {
 LogicalResult KeepOp::verify() {
   Type element = elementOf(getSource().getType());
   if (!element.isIntOrFloat() || !llvm::is_contained({8, 16, 32}, element.getIntOrFloatBitWidth())) // keep_c1
-    return emitOpError() << "expected elements of 8, 16 or 32 bits (because registers are kept by the word), got "
-                         << element;
+    return emitOpError() << "expected elements of 8, 16 or 32 bits (because a register holds 32 bits), got " << element;
   return success();
 }
 
@@ -74,7 +75,7 @@ LogicalResult ConvertOp::verify() {
 LogicalResult AllocOp::verify() {
   if (auto offset = getOffset(); offset && (int64_t(*offset) < 0 || int64_t(*offset) % kSharedAlign)) // alloc_c1
     return emitOpError() << "expected an offset of at least 0 that " << kSharedAlign
-                         << " divides (because accesses are up to that wide), got " << int64_t(*offset);
+                         << " divides (because the widest access needs that alignment), got " << int64_t(*offset);
   if (int32_t(getSlots()) < 1) // alloc_c2
     return emitOpError() << "expected at least one slot (because it holds a tile), got " << int32_t(getSlots());
   if (turnNumber() &&
@@ -83,50 +84,53 @@ LogicalResult AllocOp::verify() {
                        "allocation), got ")
            << (getMbarrier()              ? "an mbarrier"
                : int32_t(getSlots()) != 1 ? "several slots"
-                                          : "it outside of roles");
+                                          : "an allocation outside roles");
   if (!getMbarrier())
     return success();
   MemType type = getMem().getType();
   if ((type.getElementBytes() != 4 && type.getElementBytes() != 8) || !layout::pieceOf(layoutOf(type))) // alloc_c3
-    return emitOpError() << "expected memory with an mbarrier to have elements of 4 or 8 bytes that are all in each "
-                            "cta, or a piece (because stores that "
-                         << "announce themselves are that wide), got " << type;
+    return emitOpError() << "expected memory with an mbarrier to have elements of 4 or 8 bytes, all of them or one "
+                            "piece in each cta (because st.async stores 4 or 8 bytes), got "
+                         << type;
   return success();
 }
 
 LogicalResult AwaitOp::verify() {
   if (!mbarrierOf(getMem())) // await_c1
-    return emitOpError() << "expected a slot of memory with an mbarrier (because only that counts what has come), got "
+    return emitOpError() << "expected a slot of memory with an mbarrier (because only an mbarrier counts the bytes "
+                            "that have arrived), got "
                          << getMem();
   return success();
 }
 
 LogicalResult SlotOp::verify() {
   if (!getMem().getDefiningOp<AllocOp>()) // slot_c1
-    return emitOpError() << "expected the result of a kgpu.alloc (because that has slots), got " << getMem();
+    return emitOpError() << "expected the result of a kgpu.alloc (because only an allocation has slots), got "
+                         << getMem();
   return success();
 }
 
 LogicalResult ViewOp::verify() {
   MemType memory = getMem().getType(), part = getResult().getType();
   if (!getMem().getDefiningOp<AllocOp>() && !getMem().getDefiningOp<SlotOp>()) // view_c1
-    return emitOpError() << "expected the result of a kgpu.alloc or kgpu.slot (because a view is of a whole), got "
-                         << getMem();
+    return emitOpError()
+           << "expected the result of a kgpu.alloc or kgpu.slot (because a view is taken of a whole slot), got "
+           << getMem();
   if (memory.getElementType() != part.getElementType()) // view_c2
     return emitOpError() << "expected elements of " << memory.getElementType()
-                         << " (because a view moves nothing), got " << part.getElementType();
+                         << " (because a view moves no data), got " << part.getElementType();
   int64_t first = int64_t(getOffset()), last = first + layoutOf(part).size(Coord::Offset);
   if (first < 0 || last > layoutOf(memory).size(Coord::Offset)) // view_c3
     return emitOpError() << "expected elements 0 to " << layoutOf(memory).size(Coord::Offset)
-                         << " at most (because the memory has no more), got " << first << " to " << last;
+                         << " at most (because the memory holds no more), got " << first << " to " << last;
   std::optional<layout::ClusterPiece> whole = layout::pieceOf(layoutOf(memory)), some = layout::pieceOf(layoutOf(part));
   bool sameParts =
       layoutOf(memory).digits(Coord::Cta) == layoutOf(part).digits(Coord::Cta) &&
       (memory.getShape() == part.getShape() || (whole && some && whole->split && whole->split == some->split));
   if (!(isWholeInEachCta(layoutOf(memory)) && isWholeInEachCta(layoutOf(part))) && !sameParts) // view_c4
-    return emitOpError()
-           << "expected memory that each cta has whole, or a view of the same parts (because a view moves "
-           << "nothing), got " << memory << " and " << part;
+    return emitOpError() << "expected memory that each cta holds whole, or a view split over the ctas in the same way "
+                            "(because a view moves no data), got "
+                         << memory << " and " << part;
   return success();
 }
 
@@ -158,10 +162,9 @@ LogicalResult LocalStoreOp::verify() {
     return success();
   return emitOpError() // local_store_c2
          << "expected memory with the whole tile in each cta, split as the tile is, or with an mbarrier and split so "
-            "that "
-         << "each thread has registers for each cta (because an element goes to each cta, stays in its own, or goes to "
-            "the "
-         << "one that has it), got " << getMem().getType() << " for " << getValue().getType();
+            "that each thread has registers for each cta (because an element is stored to every cta, to its own, or to "
+            "its owner), got "
+         << getMem().getType() << " for " << getValue().getType();
 }
 
 LogicalResult LocalLoadOp::verify() {
@@ -188,18 +191,20 @@ LogicalResult LocalGatherOp::verify() {
     fits = d == axis || shapeOf(indices)[d] == memory.getShape()[d];
   if (!fits) // local_gather_c2
     return emitOpError() << "expected indices of shape [" << memory.getShape() << "] except along axis " << axis
-                         << " (because every row picks from itself), got " << tile::shapeText(indices);
+                         << " (because each row gathers from its own elements), got " << tile::shapeText(indices);
   if (elementOf(indices).isInteger(1)) // local_gather_c4
     return emitOpError() << "expected indices of 8 to 64 bits (because i1 is a condition), got " << indices;
   auto expected = cast<RankedTensorType>(indices).clone(memory.getElementType());
-  return expectExactly(*this, "result", expected, "every index picks an element where it is", // local_gather_c3
+  return expectExactly(*this, "result", expected,
+                       "each thread gathers for the indices that it holds", // local_gather_c3
                        getResult().getType());
 }
 
 LogicalResult LocalAtomicAddOp::verify() {
   MemType memory = getMem().getType();
   if (memory.getRank() != 1 || !memory.getElementType().isInteger(32)) // local_atomic_add_c1
-    return emitOpError() << "expected memory of one dimension and i32 (because it holds counters), got " << memory;
+    return emitOpError() << "expected memory of one dimension and i32 (because its elements are counters), got "
+                         << memory;
   auto indices = cast<RankedTensorType>(getIndices().getType());
   if (indices.getRank() != 1 || indices.getElementType().isInteger(1)) // local_atomic_add_c2
     return emitOpError() << "expected indices of one dimension and 8 to 64 bits (because each names a counter), got "
@@ -207,10 +212,10 @@ LogicalResult LocalAtomicAddOp::verify() {
   if (getValue().getType().getShape() != indices.getShape() ||
       getValue().getType().getEncoding() != indices.getEncoding()) // local_atomic_add_c3
     return emitOpError() << "expected a value with the shape and layout of " << indices
-                         << " (because each index adds its own), got " << getValue().getType();
+                         << " (because each index adds its own value), got " << getValue().getType();
   if (getMask() && getMask().getType() != indices.clone(IntegerType::get(getContext(), 1))) // local_atomic_add_c3
     return emitOpError() << "expected a mask with the shape and layout of " << indices
-                         << " (because each index has its own), got " << getMask().getType();
+                         << " (because each index has its own condition), got " << getMask().getType();
   return success();
 }
 
@@ -227,14 +232,17 @@ LogicalResult PartialReduceOp::verify() {
   auto layout = partialLayout(layoutOf(tensor), axis, getOrdered());
   if (!layout) // partial_reduce_c5
     return emitOpError() << "expected a layout whose digits along axis " << axis
-                         << " step along it alone (because a warp has to own its places), got " << tensor;
+                         << " step along no other axis (because a warp must own all the indices that it combines), got "
+                         << tensor;
   for (auto [operand, result] : llvm::zip(getOperandTypes(), getResultTypes())) {
     if (cast<RankedTensorType>(operand).getEncoding() != tensor.getEncoding()) // partial_reduce_c2
-      return emitOpError() << "expected operands of one layout (because tuples are combined), got " << operand
-                           << " beside " << tensor;
+      return emitOpError()
+             << "expected operands of one layout (because a thread combines the elements of a tuple), got " << operand
+             << " beside " << tensor;
     auto expected =
         RankedTensorType::get(layout->shape(), elementOf(operand), layout::MapAttr::get(getContext(), *layout));
-    if (failed(expectExactly(*this, "result", expected, "each warp leaves its places", result))) // partial_reduce_c2
+    if (failed(expectExactly(*this, "result", expected, "each warp contributes its own partial results",
+                             result))) // partial_reduce_c2
       return failure();
   }
   return success();
@@ -252,7 +260,7 @@ static LogicalResult verifyCombine(Operation *op, Region &region, ArrayRef<Type>
   auto yield = dyn_cast<YieldOp>(block.getTerminator());
   if (!yield || yield.getOperandTypes() != TypeRange(elements))
     return op->emitOpError() << "expected combine region to end in kgpu.yield of (" << elements
-                             << ") (because it gives one element of every tile), got " << *block.getTerminator();
+                             << ") (because it returns one element for each tile), got " << *block.getTerminator();
   Operation *offender = nullptr;
   region.walk([&](Operation *nested) {
     if (!isMemoryEffectFree(nested))
@@ -281,12 +289,14 @@ LogicalResult PartialScanOp::verify() {
     return failure(); // partial_scan_c2
   auto sums = segmentSums(layoutOf(tensor), axis);
   if (!sums) // partial_scan_c5
-    return emitOpError() << "expected registers, then lanes, then registers and warps along axis " << axis
-                         << ", by digits of its own (because a segment is what one warp holds alone), got " << tensor;
+    return emitOpError()
+           << "expected registers, then lanes, then registers and warps along axis " << axis
+           << ", by digits that step along no other axis (because a segment belongs to a single warp), got " << tensor;
   for (auto [index, operand] : llvm::enumerate(getOperandTypes())) {
     if (cast<RankedTensorType>(operand).getEncoding() != tensor.getEncoding()) // partial_scan_c2
-      return emitOpError() << "expected operands of one layout (because tuples are combined), got " << operand
-                           << " beside " << tensor;
+      return emitOpError()
+             << "expected operands of one layout (because a thread combines the elements of a tuple), got " << operand
+             << " beside " << tensor;
     auto expected = RankedTensorType::get(sums->shape(), elementOf(operand), layout::MapAttr::get(getContext(), *sums));
     if (failed(expectExactly(*this, "result", operand, "a scan keeps every element", getResult(index).getType())) ||
         failed(expectExactly(*this, "result", expected, "each segment has a sum",
@@ -304,8 +314,8 @@ LogicalResult AddPrefixOp::verify() {
   unsigned count = getNumResults();
   if (getNumOperands() != 2 * count) // add_prefix_c1
     return emitOpError() << "expected " << 2 * count
-                         << " operands (because each result is of a scanned tile and of its "
-                         << "sums), got " << getNumOperands();
+                         << " operands (because each result needs a scanned tile and its sums), got "
+                         << getNumOperands();
   auto tensor = cast<RankedTensorType>(getOperandTypes().front());
   int64_t axis = int32_t(getAxis());
   if (failed(tile::expectAxis(*this, "the tile", axis, tensor.getRank()))) // add_prefix_c2
@@ -317,11 +327,12 @@ LogicalResult AddPrefixOp::verify() {
     if (failed(expectExactly(*this, "result", tile, "every element stays where it is", getResult(i).getType())))
       return failure();                                                                 // add_prefix_c1
     if (!scanned || cast<RankedTensorType>(tile).getEncoding() != tensor.getEncoding()) // add_prefix_c3
-      return emitOpError() << "expected tiles of one layout that a partial_scan takes (because its segments get the "
-                           << "sums), got " << tile;
+      return emitOpError() << "expected tiles of one layout that a partial_scan accepts (because the sums are added to "
+                              "its segments), got "
+                           << tile;
     auto expected =
         RankedTensorType::get(scanned->shape(), elementOf(tile), layout::MapAttr::get(getContext(), *scanned));
-    if (failed(expectExactly(*this, "sums", expected, "every lane asks another for its own",
+    if (failed(expectExactly(*this, "sums", expected, "each lane fetches its sums from another lane",
                              getOperand(count + i).getType())))
       return failure(); // add_prefix_c3
   }
@@ -341,8 +352,9 @@ LogicalResult CompareOp::verify() {
   unsigned axis = tensor.getRank() - 1;
   int64_t side = tensor.getShape()[axis], from = int32_t(getFrom()), to = int32_t(getTo()), run = int32_t(getRun());
   if (!llvm::isPowerOf2_64(side)) // compare_c1
-    return emitOpError() << "expected a last dimension of a power of two (because every place has a partner), got "
-                         << side;
+    return emitOpError()
+           << "expected a power of two as the last side (because every element is compared with a partner), got "
+           << side;
   bool fits = to >= 1 && to <= from && from < run && run <= side;
   if (!fits || !llvm::isPowerOf2_64(from) || !llvm::isPowerOf2_64(to) || !llvm::isPowerOf2_64(run)) // compare_c2
     return emitOpError() << "expected powers of two 1 <= to <= from < run <= " << side
@@ -350,8 +362,8 @@ LogicalResult CompareOp::verify() {
                          << " run " << run;
   if (!stepsInWarp(layoutOf(tensor), axis, to, from)) // compare_c3
     return emitOpError() << "expected strides " << from << " to " << to
-                         << " to be digits of registers or lanes that step along the last dimension alone (because "
-                            "no step leaves a warp), got "
+                         << " to be digits of registers or lanes that step along no other dimension (because elements "
+                            "are exchanged within a warp), got "
                          << tensor;
   return success();
 }
@@ -378,10 +390,9 @@ LogicalResult DotOp::verify() {
       return emitOpError() << "expected inputs that widen to " << element
                            << " (because products are summed in it), got " << input;
     if (!isWholeInEachCta(layoutOf(type))) // dot_c4
-      return emitOpError()
-             << "expected memory with the whole tile in each cta (because every thread reads all of a row "
-                "or column), got "
-             << type;
+      return emitOpError() << "expected memory with the whole tile in each cta (because every thread reads whole rows "
+                              "and columns), got "
+                           << type;
   }
   return success();
 }

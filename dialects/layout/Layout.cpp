@@ -89,9 +89,9 @@ std::optional<Layout> Layout::create(ArrayRef<int64_t> shape, std::array<Digits,
   for (unsigned d = 0; d < shape.size(); ++d)
     if (split[d].odd > 1 && !oddCovered[d])
       return refuse("expected a digit of radix " + Twine(split[d].odd) + " for dimension " + Twine(d) +
-                    " (because every element has a place)");
+                    " (because every element needs a position)");
   if (covered.dimension() != bits.total)
-    return refuse("expected every element to have a place, got places for 1 of " +
+    return refuse("expected every element to have a position, got positions for 1 of " +
                   Twine(uint64_t(1) << (bits.total - covered.dimension())));
   Layout layout;
   layout.sides.assign(shape.begin(), shape.end());

@@ -83,7 +83,8 @@ LogicalResult MapAttr::verifyEncoding(ArrayRef<int64_t> shape, Type,
     return diagnostic << "]";
   }
   if (!layout.digits(Coord::Offset).empty()) // map_c3
-    return emitError() << "expected a layout of registers (because a tensor is held by threads), got offsets of memory";
+    return emitError()
+           << "expected a layout of registers (because threads hold a tensor in registers), got offsets of memory";
   return success();
 }
 

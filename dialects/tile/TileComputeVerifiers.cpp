@@ -78,7 +78,7 @@ static LogicalResult verifyCombine(Operation *op, Region &region) {
   SmallVector<Type> twice(elements);
   llvm::append_range(twice, elements);
   if (failed(expectRegion(op, "combine", region, twice, "it combines two elements of every operand", elements,
-                          "it gives one element of every operand")))
+                          "it returns one element for each operand")))
     return failure();
   // Calls of nested functions are accepted: they are inlined, and then checked, before anything is lowered.
   Operation *offender = nullptr;
@@ -106,7 +106,7 @@ LogicalResult ReduceOp::verify() {
   for (auto [operand, result] : llvm::zip(getOperandTypes(), getResultTypes())) {
     Type element = elementOf(operand);
     Type expected = shape.empty() ? element : RankedTensorType::get(shape, element);
-    if (failed(expectType(*this, "result", expected, "the axis is gone", result))) // reduce_c2
+    if (failed(expectType(*this, "result", expected, "a reduction removes the axis", result))) // reduce_c2
       return failure();
   }
   return success();
@@ -130,10 +130,11 @@ LogicalResult ScanOp::verifyRegions() { return verifyCombine(*this, getCombine()
 
 LogicalResult MapOp::verify() {
   if (getNumOperands() == 0) // map_c1
-    return emitOpError() << "expected at least one operand (because its shape is that of the results), got none";
+    return emitOpError() << "expected at least one operand (because it determines the shape of the results), got none";
   Type shape = getOperandTypes().front();
   for (Type type : llvm::concat<const Type>(SmallVector<Type>(getOperandTypes()), SmallVector<Type>(getResultTypes())))
-    if (failed(expectShape(*this, "every operand and result", shape, "each element has its own", type))) // map_c1
+    if (failed(expectShape(*this, "every operand and result", shape, "the region is applied element by element",
+                           type))) // map_c1
       return failure();
   return success();
 }
@@ -141,13 +142,14 @@ LogicalResult MapOp::verify() {
 LogicalResult MapOp::verifyRegions() {
   auto elements = [](TypeRange types) { return llvm::map_to_vector(types, elementOf); };
   if (failed(expectRegion(*this, "body", getBody(), elements(getOperandTypes()), "it takes one element of each operand",
-                          elements(getResultTypes()), "it gives one element of each result"))) // map_c2, map_c3
+                          elements(getResultTypes()), "it returns one element for each result"))) // map_c2, map_c3
     return failure();
   WalkResult result = getBody().walk([&](Operation *nested) {
     for (Type type : llvm::concat<const Type>(SmallVector<Type>(nested->getOperandTypes()),
                                               SmallVector<Type>(nested->getResultTypes())))
       if (!type.isIntOrIndexOrFloat() && !isa<PtrType>(type)) { // map_c4
-        emitOpError() << "expected numbers and pointers in the region (because it is about one element), got " << type;
+        emitOpError() << "expected numbers and pointers in the region (because it is applied element by element), got "
+                      << type;
         return WalkResult::interrupt();
       }
     auto effects = dyn_cast<MemoryEffectOpInterface>(nested);
@@ -156,7 +158,7 @@ LogicalResult MapOp::verifyRegions() {
       effects.getEffects(found);
     if (!found.empty() && !isa<LoadOp, StoreOp, AtomicRMWOp, AssertOp>(nested)) { // map_c5
       emitOpError() << "expected loads, stores, tile.atomic_rmw and tile.assert in the region (because only these can "
-                       "happen for some elements and not for others), got "
+                       "be masked per element), got "
                     << nested->getName();
       return WalkResult::interrupt();
     }
@@ -179,7 +181,7 @@ LogicalResult GatherOp::verify() {
     fits = int64_t(d) == axis || shapeOf(source)[d] == shapeOf(indices)[d];
   if (!fits) // gather_c2
     return emitOpError() << "expected indices to have " << shapeText(source) << " except along axis " << axis
-                         << " (because every row picks from itself), got " << shapeText(indices);
+                         << " (because each row gathers from its own elements), got " << shapeText(indices);
   if (elementOf(indices).isInteger(1)) // gather_c4
     return emitOpError() << "expected indices of 8 to 64 bits (because i1 is a condition), got " << indices;
   return expectType(*this, "result", withElement(indices, elementOf(source)), "every index picks an element",
@@ -189,8 +191,8 @@ LogicalResult GatherOp::verify() {
 LogicalResult HistogramOp::verify() {
   Type value = getValue().getType(), result = getResult().getType();
   if (shapeOf(value).size() != 1 || shapeOf(result).size() != 1) // histogram_c1
-    return emitOpError() << "expected value and result of rank 1 (because bins are counted over one row), got " << value
-                         << " and " << result;
+    return emitOpError() << "expected value and result of rank 1 (because bins count the elements of one row), got "
+                         << value << " and " << result;
   if (getMask() && failed(expectShape(*this, "mask", value, "each element has its own mask", getMask().getType())))
     return failure();                // histogram_c2
   if (elementOf(value).isInteger(1)) // histogram_c3
@@ -201,7 +203,7 @@ LogicalResult HistogramOp::verify() {
 static LogicalResult expectUnsignedFits(Operation *op, bool isUnsigned, Type type) {
   if (!isUnsigned || isa<IntegerType>(elementOf(type)))
     return success();
-  return op->emitOpError() << "expected isUnsigned only with integers (because floats have one order), got "
+  return op->emitOpError() << "expected isUnsigned only with integers (because floats have no unsigned order), got "
                            << elementOf(type);
 }
 
@@ -218,6 +220,6 @@ LogicalResult TopkOp::verify() {
     return failure();
   if (shape.back() > shapeOf(value).back()) // topk_c2
     return emitOpError() << "expected at most " << shapeOf(value).back()
-                         << " elements of each row (because it has no more), got " << shape.back();
+                         << " elements of each row (because a row has no more), got " << shape.back();
   return expectUnsignedFits(*this, getIsUnsigned(), value); // topk_c3
 }

@@ -49,14 +49,14 @@ LogicalResult LoadOp::verify() {
   Type pointers = getPtr().getType();
   Type result = getResult().getType();
   if (failed(expectType(*this, "result", withElement(pointers, pointeeOf(pointers)), // load_c1
-                        "a load gives what its pointers point at", result)) ||
+                        "a load returns what its pointers point at", result)) ||
       failed(expectMask(*this, getMask(), pointers))) // load_c2
     return failure();
   if (Value other = getOther()) {
-    if (failed(expectType(*this, "other", result, "it stands for elements of the result", other.getType())))
+    if (failed(expectType(*this, "other", result, "it replaces masked-out elements of the result", other.getType())))
       return failure(); // load_c3
     if (!getMask())     // load_c4
-      return emitOpError() << "expected a mask beside other (because without one every element is read), got none";
+      return emitOpError() << "expected a mask with other (because without one every element is read), got none";
   }
   return expectCache(*this, getCache(), /*writes=*/false); // load_c5
 }
@@ -88,7 +88,7 @@ LogicalResult MakeDescOp::verify() {
 LogicalResult DescLoadOp::verify() {
   RankedTensorType block = getDesc().getType().getBlock();
   if (failed(expectOffsets(*this, getOffsets().size(), block)) || // desc_load_c1
-      failed(expectType(*this, "result", block, "a load gives the descriptor's block", getResult().getType())))
+      failed(expectType(*this, "result", block, "a load returns the descriptor's block", getResult().getType())))
     return failure();                                                                  // desc_load_c2
   if (getBoundary() && failed(expectBoundary(*this, *getBoundary(), block.getRank()))) // desc_load_c3
     return failure();
@@ -124,7 +124,7 @@ LogicalResult AdvanceOp::verify() { // advance_c1
 
 LogicalResult BlockLoadOp::verify() {
   RankedTensorType block = getPtr().getType().getBlock();
-  if (failed(expectType(*this, "result", block, "a load gives the pointer's block", getResult().getType())) ||
+  if (failed(expectType(*this, "result", block, "a load returns the pointer's block", getResult().getType())) ||
       failed(expectBoundary(*this, getBoundary(), block.getRank()))) // block_load_c1, block_load_c2
     return failure();
   if (getPadding() && failed(expectPadding(*this, *getPadding(), block.getElementType()))) // block_load_c3
@@ -182,7 +182,7 @@ LogicalResult AtomicRMWOp::verify() {
   Type element = elementOf(getValue().getType());
   if (!isAtomicType(getKind(), element)) // atomic_rmw_c3, atomic_rmw_c4, atomic_rmw_c5
     return emitOpError() << "expected " << atomicTypes(getKind()) << " for " << stringifyRMWKind(getKind())
-                         << " (because every target combines those in one step), got " << element;
+                         << " (because every target combines those atomically), got " << element;
   return success();
 }
 
@@ -197,7 +197,7 @@ LogicalResult DescReduceOp::verify() {
                          << (getKind() == RMWKind::Xchg ? StringRef("an operation that combines")
                                                         : atomicTypes(getKind()))
                          << " for " << stringifyRMWKind(getKind())
-                         << " (because every target combines those in one step), got " << element;
+                         << " (because every target combines those atomically), got " << element;
   return success();
 }
 
@@ -208,7 +208,8 @@ LogicalResult AtomicCASOp::verify() {
     return failure();
   Type element = elementOf(getValue().getType());
   if (element.getIntOrFloatBitWidth() < 16) // atomic_cas_c2
-    return emitOpError() << "expected an element of 16, 32 or 64 bits (because every target compares those in one "
-                         << "step), got " << element;
+    return emitOpError()
+           << "expected an element of 16, 32 or 64 bits (because every target compares those atomically), got "
+           << element;
   return success();
 }

@@ -22,7 +22,8 @@ LogicalResult SplatOp::verify() { // splat_c1
 
 LogicalResult UnsplatOp::verify() {
   if (cast<RankedTensorType>(getValue().getType()).getNumElements() != 1) // unsplat_c1
-    return emitOpError() << "expected a tile of one element (because that is the scalar), got " << getValue().getType();
+    return emitOpError() << "expected a tile of one element (because that element becomes the scalar), got "
+                         << getValue().getType();
   return expectType(*this, "result", elementOf(getValue().getType()), "it is the element of the tile", // unsplat_c2
                     getResult().getType());
 }
@@ -41,7 +42,7 @@ LogicalResult BroadcastOp::verify() {
   Type from = getValue().getType(), to = getResult().getType();
   if (shapeOf(from).size() != shapeOf(to).size() || elementOf(from) != elementOf(to)) // broadcast_c1
     return emitOpError() << "expected result to have rank " << shapeOf(from).size() << " and elements of "
-                         << elementOf(from) << " (because a broadcast only repeats), got " << to;
+                         << elementOf(from) << " (because a broadcast only repeats elements), got " << to;
   for (auto [dimension, sides] : llvm::enumerate(llvm::zip(shapeOf(from), shapeOf(to)))) {
     auto [side, result] = sides;
     if (side != result && side != 1) // broadcast_c2

@@ -85,7 +85,7 @@ LogicalResult kiln::tile::expectRegion(Operation *op, StringRef what, Region &re
                              << "), got (" << block.getArgumentTypes() << ")";
   auto yield = dyn_cast<YieldOp>(block.getTerminator());
   if (!yield)
-    return op->emitOpError() << "expected " << what << " region to end in tile.yield (because that gives its results)"
+    return op->emitOpError() << "expected " << what << " region to end in tile.yield (because it yields the results)"
                              << ", got " << block.getTerminator()->getName();
   if (yield.getOperandTypes() != TypeRange(results))
     return op->emitOpError() << "expected " << what << " region to yield (" << results << ") (because " << resultsWhy
@@ -100,22 +100,25 @@ LogicalResult kiln::tile::expectRegion(Operation *op, StringRef what, Region &re
 /// Checks tile_c1 to tile_c4; `what` names the value in messages.
 static LogicalResult verifyTile(function_ref<InFlightDiagnostic()> emitError, StringRef what, RankedTensorType tile) {
   if (tile.getRank() == 0) // tile_c1
-    return emitError() << "expected " << what << " to have a dimension (because one element is a scalar), got " << tile;
+    return emitError() << "expected " << what << " to have a dimension (because a single element is a scalar), got "
+                       << tile;
   int64_t elements = 1;
   for (auto [dimension, side] : llvm::enumerate(tile.getShape())) {
     if (!isLegalSide(side)) // tile_c2
       return emitError() << "expected side " << dimension << " of " << what << " to be 2^k * m with m odd and at most "
-                         << kMaxOddFactor << " (because every target has to be able to lay a tile out), got " << side
+                         << kMaxOddFactor << " (because layouts on every target are made of such digits), got " << side
                          << " in " << tile;
     // A side is at least 1, so the product only grows; stopping here keeps it from overflowing.
     elements = side > kMaxTileElements ? kMaxTileElements + 1 : elements * side;
     if (elements > kMaxTileElements) // tile_c3
       return emitError() << "expected " << what << " to have at most " << kMaxTileElements
-                         << " elements (because a tile lives in one program), got " << tile;
+                         << " elements (because one program instance holds the whole tile), got " << tile;
   }
   if (tile.getEncoding() && !kiln::layout::hasLayout(tile)) // tile_c4
-    return emitError() << "expected " << what << " without encoding other than a #layout.map (because a type says what "
-                       << "a tile is, and below this level where it lives), got " << tile;
+    return emitError() << "expected " << what
+                       << " without encoding other than a #layout.map (because a layout is all that a tile's type may "
+                          "add to its shape and elements), got "
+                       << tile;
   return success();
 }
 
@@ -146,8 +149,9 @@ static bool isNumber(Type type) {
 LogicalResult PtrType::verify(function_ref<InFlightDiagnostic()> emitError, Type pointee) {
   if (isNumber(pointee) || isa<PtrType>(pointee)) // ptr_c1
     return success();
-  return emitError() << "expected pointee to be a number or a pointer (because pointers step in elements of memory), "
-                     << "got " << pointee;
+  return emitError() << "expected pointee to be a number or a pointer (because a pointer advances by whole elements in "
+                        "memory), got "
+                     << pointee;
 }
 
 static LogicalResult verifyBlock(function_ref<InFlightDiagnostic()> emitError, RankedTensorType block) {
@@ -234,11 +238,11 @@ LogicalResult TileDialect::verifyRegionArgAttribute(Operation *op, unsigned regi
 
 LogicalResult AddPtrOp::verify() {
   Type offset = getOffset().getType();
-  if (failed(expectShape(*this, "offset", getPtr().getType(), "each pointer steps by its own offset", offset)))
+  if (failed(expectShape(*this, "offset", getPtr().getType(), "each pointer advances by its own offset", offset)))
     return failure();                 // addptr_c1
   if (elementOf(offset).isInteger(1)) // addptr_c2
-    return emitOpError() << "expected offset of 8 to 64 bits (because offsets are signed and true would step "
-                         << "backwards), got " << offset;
+    return emitOpError() << "expected offset of 8 to 64 bits (because offsets are signed, and a true i1 is -1), got "
+                         << offset;
   return success();
 }
 
@@ -247,8 +251,7 @@ LogicalResult PtrToIntOp::verify() { // ptr_to_int_c1
 }
 
 LogicalResult IntToPtrOp::verify() { // int_to_ptr_c1
-  return expectShape(*this, "result", getAddress().getType(), "each address gives its own pointer",
-                     getResult().getType());
+  return expectShape(*this, "result", getAddress().getType(), "each address becomes a pointer", getResult().getType());
 }
 
 LogicalResult PtrCastOp::verify() { // ptr_cast_c1
@@ -259,7 +262,7 @@ LogicalResult HintOp::verify() {
   Type type = getValue().getType();
   int64_t rank = std::max<int64_t>(shapeOf(type).size(), 1);
   if (!isa<IntegerType, PtrType>(elementOf(type))) // hint_c3
-    return emitOpError() << "expected a value of integers or pointers (because the promises are about addresses), got "
+    return emitOpError() << "expected a value of integers or pointers (because its promises concern addresses), got "
                          << type;
   std::pair<StringRef, std::optional<ArrayRef<int64_t>>> lists[] = {
       {"divisibility", getDivisibility()}, {"contiguity", getContiguity()}, {"constancy", getConstancy()}};
@@ -291,13 +294,14 @@ LogicalResult InlineAsmOp::verify() {
   SmallVector<Type> types(getOperandTypes());
   llvm::append_range(types, getResultTypes());
   for (Type type : types) // inline_asm_c1
-    if (failed(expectShape(*this, "every operand and result", types.front(), "the text runs element by element", type)))
+    if (failed(expectShape(*this, "every operand and result", types.front(), "the assembly runs element by element",
+                           type)))
       return failure();
   int64_t packed = getPacked();
   int64_t elements = types.empty() ? 1 : ShapedType::getNumElements(shapeOf(types.front()));
   if (packed < 1 || elements % packed != 0) // inline_asm_c2
     return emitOpError() << "expected packed to be at least 1 and to divide the " << elements
-                         << " elements (because the text runs on that many at a time), got " << packed;
+                         << " elements (because the assembly runs on that many at a time), got " << packed;
 
   int64_t outputs = 0, inputs = 0;
   SmallVector<StringRef> constraints;
@@ -328,7 +332,7 @@ LogicalResult InlineAsmOp::verifyRegions() {
   auto elements = [](TypeRange types) { return llvm::map_to_vector(types, elementOf); };
   return expectRegion(*this, "portable", getPortable(), elements(getOperandTypes()),
                       "it maps one element of every operand", elements(getResultTypes()),
-                      "it gives one element of every result");
+                      "it returns one element for each result");
 }
 
 LogicalResult ExternCallOp::verify() {

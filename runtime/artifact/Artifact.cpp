@@ -367,7 +367,7 @@ static bool checkTensorMaps(const Metadata &metadata, json::Path path) {
     const TensorMapSpec &map = metadata.cuda->tensorMaps[i];
     json::Path here = path.index(i);
     if (map.offset < end || map.offset > kMostParameterBytes - kTensorMapBytes) {
-      here.field("offset").report("expected an offset behind the parameters before it, and at most 32764 bytes of all");
+      here.field("offset").report("expected an offset after the parameters before it, and at most 32764 bytes of all");
       return false;
     }
     end = map.offset + kTensorMapBytes;

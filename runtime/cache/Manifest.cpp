@@ -54,13 +54,13 @@ ErrorOr<Manifest> Manifest::parse(llvm::StringRef text) {
       !(rest = rest.drop_front(64)).consume_front(kAfterDigest))
     return refuse("does not begin with its digest");
   if (artifact::digest(rest) != stated)
-    return refuse("is not what was written");
+    return refuse("does not match its digest");
   llvm::Expected<json::Value> value = json::parse(text);
   if (!value)
     return refuse("is not JSON: " + llvm::toString(value.takeError()));
   const json::Object *object = value->getAsObject();
   if (!object || object->getInteger("format") != kFormat)
-    return refuse("is of another format");
+    return refuse("has an unknown format");
   Manifest manifest;
   std::optional<llvm::StringRef> key = object->getString("key"), kind = object->getString("kind"),
                                  subject = object->getString("subject");
@@ -78,7 +78,7 @@ ErrorOr<Manifest> Manifest::parse(llvm::StringRef text) {
     std::optional<llvm::StringRef> digest = field ? field->getString("sha256") : std::nullopt;
     std::optional<int64_t> bytes = field ? field->getInteger("bytes") : std::nullopt;
     if (!name || (plain ? bool(digest) : !digest || !bytes || *bytes <= 0))
-      return refuse("has a field that is none");
+      return refuse("has a malformed field");
     manifest.fields.push_back({name->str(), plain ? plain->str() : digest->str(), plain ? 0 : uint64_t(*bytes)});
   }
   for (const json::Value &item : *files) {
@@ -87,10 +87,10 @@ ErrorOr<Manifest> Manifest::parse(llvm::StringRef text) {
     std::optional<llvm::StringRef> digest = file ? file->getString("sha256") : std::nullopt;
     std::optional<int64_t> bytes = file ? file->getInteger("bytes") : std::nullopt;
     if (!name || !isFileName(*name) || *name == kFileName || !digest || !isKey(*digest) || !bytes || *bytes < 0)
-      return refuse("lists a file that is none");
+      return refuse("lists a malformed file");
     manifest.files.push_back({name->str(), uint64_t(*bytes), digest->str()});
   }
   if (manifest.getKey() != *key)
-    return refuse("names a key that its fields do not make");
+    return refuse("has a key that does not match its fields");
   return std::move(manifest);
 }

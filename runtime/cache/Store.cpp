@@ -92,7 +92,7 @@ static int openRoot(FileSystem &files, const std::string &path, bool readOnly, s
     bool empty = files.listDirectory(root.get(), names) == 0 && names.empty();
     if (readOnly || !empty) {
       why =
-          llvm::formatv("expected {0} to be writable by this user alone (because code is loaded from it), got mode "
+          llvm::formatv("expected {0} to be writable only by this user (because code is loaded from it), got mode "
                         "{1}; remove it, or chmod 700 it if you trust what is in it",
                         path, llvm::utostr((facts.mode >> 6 & 7) * 100 + (facts.mode >> 3 & 7) * 10 + (facts.mode & 7)))
               .str();

@@ -67,7 +67,8 @@ Status CudaTensorMaps::read(const TensorMapSpec &map, const char *parameters, In
     if (uint64_t(size) > mostSize)
       return refuse(
           &number, map.base,
-          llvm::formatv("expected an extent of 0 to 2^32 (because the copy engine counts so far), got {0}", size));
+          llvm::formatv("expected an extent of 0 to 2^32 (because the copy engine supports no larger one), got {0}",
+                        size));
     inputs.sizes[i] = uint64_t(size);
   }
   if (isEmpty) {
@@ -85,25 +86,25 @@ Status CudaTensorMaps::read(const TensorMapSpec &map, const char *parameters, In
   if (inputs.base % baseAlign)
     return refuse(
         nullptr, map.base,
-        llvm::formatv("expected an address that is a multiple of 16 (because the copy engine reads the array), "
-                      "got {0:x}",
-                      inputs.base));
+        llvm::formatv(
+            "expected an address that is a multiple of 16 (because the copy engine needs that alignment), got {0:x}",
+            inputs.base));
   for (unsigned i = 0; i + 1 < rank; ++i) {
     const TensorMapSpec::Number &number = map.strides[rank - 2 - i];
     int64_t stride = valueOf(number, arguments, parameters);
     if (uint64_t(stride) >= endOfStrides / bytes)
       return refuse(
           &number, map.base,
-          llvm::formatv("expected a stride of 0 to 2^40 bytes (because the copy engine counts so far), got {0} "
-                        "elements of {1} bytes",
-                        stride, bytes));
+          llvm::formatv(
+              "expected a stride of 0 to 2^40 bytes (because the copy engine supports no larger one), got {0} "
+              "elements of {1} bytes",
+              stride, bytes));
     inputs.strides[i] = uint64_t(stride) * bytes;
     if (inputs.strides[i] % strideAlign)
-      return refuse(
-          &number, map.base,
-          llvm::formatv("expected a stride that is a multiple of 16 bytes (because the copy engine reads rows "
-                        "from there on), got {0} elements of {1} bytes",
-                        stride, bytes));
+      return refuse(&number, map.base,
+                    llvm::formatv("expected a stride that is a multiple of 16 bytes (because the copy engine needs "
+                                  "aligned rows), got {0} elements of {1} bytes",
+                                  stride, bytes));
   }
   return {};
 }

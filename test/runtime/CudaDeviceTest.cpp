@@ -326,20 +326,19 @@ TEST_F(TensorMapTest, SignednessFollowsTheKernel) {
   arguments.n = 0xfffffff0u; // without a sign
   EXPECT_EQ(launched(*kernel).sizes[0], 0xfffffff0u);
   arguments.m = -16; // with one
-  EXPECT_EQ(refusal(*kernel), "argument 'm': expected an extent of 0 to 2^32 (because the copy engine counts so far), "
-                              "got -16");
+  EXPECT_EQ(refusal(*kernel),
+            "argument 'm': expected an extent of 0 to 2^32 (because the copy engine supports no larger one), got -16");
 }
 
 TEST_F(TensorMapTest, UnencodableMapsNameTheirArgument) {
   auto kernel = load(makeMapped());
   arguments.x = 0x10008;
-  EXPECT_EQ(refusal(*kernel),
-            "argument 'x': expected an address that is a multiple of 16 (because the copy engine reads "
-            "the array), got 0x10008");
+  EXPECT_EQ(refusal(*kernel), "argument 'x': expected an address that is a multiple of 16 (because the copy engine "
+                              "needs that alignment), got 0x10008");
   arguments = {};
   arguments.s = 260;
   EXPECT_EQ(refusal(*kernel), "argument 's': expected a stride that is a multiple of 16 bytes (because the copy engine "
-                              "reads rows from there on), got 260 elements of 2 bytes");
+                              "needs aligned rows), got 260 elements of 2 bytes");
   arguments.s = -256;
   EXPECT_TRUE(contains(refusal(*kernel), "argument 's': expected a stride of 0 to 2^40 bytes")) << log();
   arguments.s = int64_t(1) << 39;

@@ -103,7 +103,7 @@ void Comparing::run() {
 
 static LogicalResult emitCompare(Lowering &lowering, kgpu::CompareOp op) {
   if (op.getType().getElementType().isInteger(1))
-    return op.emitOpError("expected keys of 8 to 64 bits (because they are shuffled as they are), got i1");
+    return op.emitOpError("expected keys of 8 to 64 bits (because warp shuffles exchange whole registers), got i1");
   Comparing(lowering, op).run();
   return success();
 }

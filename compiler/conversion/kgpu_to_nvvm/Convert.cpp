@@ -103,9 +103,8 @@ static LogicalResult emitConvert(Lowering &lowering, kgpu::ConvertOp op) {
     lowering.set(op, result);
     return success();
   case ConversionKind::Shared:
-    return op.emitOpError(
-        "expected a conversion inside a warp (because kiln-lower-exchanges makes the others stores and "
-        "loads), got one between warps");
+    return op.emitOpError("expected a conversion within a warp (because kiln-lower-exchanges turns the others into "
+                          "stores and loads), got one between warps");
   case ConversionKind::Shuffle:
     break;
   }

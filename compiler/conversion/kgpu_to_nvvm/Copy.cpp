@@ -46,9 +46,8 @@ static FailureOr<CtaBoxes> boxesOf(Operation *op, Value map, kgpu::MemType memor
   unsigned last = memory.getRank() - 1;
   bool rows = layout.digits(Coord::Offset).empty() || layout.digits(Coord::Offset).front().basis[last] != 0;
   if (!plan || !held || !rows)
-    return op->emitOpError(
-               "expected memory that is row-major or swizzled in rows (because the copy engine fills it box by "
-               "box), got ")
+    return op->emitOpError("expected row-major memory or memory swizzled by rows (because the copy engine writes boxes "
+                           "in those layouts), got ")
            << memory;
   boxes.plan = *plan;
   if (held->split) {

@@ -64,7 +64,7 @@ LogicalResult nvvm::emitElementwise(Lowering &lowering, Operation *op) {
   for (Value operand : op->getOperands()) {
     ArrayRef<Value> registers = lowering.get(operand);
     if (registers.size() != count && isTile(operand))
-      return op->emitOpError("expected operands in the layout of the result, got another number of registers");
+      return op->emitOpError("expected operands in the layout of the result, got a different number of registers");
     operands.push_back(registers);
   }
   bool isBrainExtension =

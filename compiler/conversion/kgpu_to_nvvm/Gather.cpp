@@ -134,7 +134,7 @@ Value Gathering::flipped(int64_t reg) {
 LogicalResult Gathering::run() {
   GatherKind kind = kgpu::gatherKind(source, layout, axis, known);
   if (kind == GatherKind::Memory)
-    return op.emitOpError("expected an axis inside one warp (because kiln-lower-exchanges takes others through shared "
+    return op.emitOpError("expected an axis within one warp (because kiln-lower-exchanges takes others through shared "
                           "memory), got ")
            << op.getSource().getType();
   // If the result's lanes do not differ along the axis, known indices determine registers.

@@ -215,5 +215,5 @@ LogicalResult Lowering::emitOp(Operation *op) {
   }
   if (isa_and_nonnull<arith::ArithDialect>(op->getDialect()) || op->getDialect()->getNamespace() == "math")
     return emitElementwise(*this, op);
-  return op->emitOpError("expected an op that a GPU target knows, got this one");
+  return op->emitOpError("expected an op that a GPU target supports, got this one");
 }

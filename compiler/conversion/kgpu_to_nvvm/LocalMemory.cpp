@@ -291,7 +291,7 @@ static LogicalResult emitLocalGather(Lowering &lowering, kgpu::LocalGatherOp op)
   const Layout &memory = kgpu::layoutOf(op.getMem().getType()), &tile = kgpu::layoutOf(op.getIndices().getType());
   auto strides = stridesOf(memory);
   if (!strides)
-    return op.emitOpError("expected row-major memory (because each element is addressed by itself), got ")
+    return op.emitOpError("expected row-major memory (because its elements are addressed individually), got ")
            << op.getMem().getType();
   Type element = op.getMem().getType().getElementType();
   int64_t bytes = memoryBytes(element);
@@ -321,7 +321,7 @@ static LogicalResult emitLocalAtomicAdd(Lowering &lowering, kgpu::LocalAtomicAdd
   const Layout &memory = kgpu::layoutOf(op.getMem().getType()), &tile = kgpu::layoutOf(op.getIndices().getType());
   auto strides = stridesOf(memory);
   if (!strides || (memory.shape()[0] > 1 && strides->front() != 1))
-    return op.emitOpError("expected memory in order (because each counter is addressed by itself), got ")
+    return op.emitOpError("expected memory in order (because its counters are addressed individually), got ")
            << op.getMem().getType();
   Value base = lowering.scalar(op.getMem());
   Value owner = ownerAmong(lowering, tile, {Coord::Lane, Coord::Warp, Coord::Group});

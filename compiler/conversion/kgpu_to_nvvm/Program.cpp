@@ -35,13 +35,13 @@ LogicalResult Program::check(func::FuncOp kernel) const {
   return failure(kernel
                      .walk([&](Operation *op) {
                        if (persistent && isa<tile::ProgramIdOp>(op)) {
-                         op->emitOpError("expected none in a persistent kernel (because a block runs many program "
-                                         "instances there), got one");
+                         op->emitOpError("expected no such op in a persistent kernel (because a block runs many "
+                                         "program instances there), got one");
                          return WalkResult::interrupt();
                        }
                        if (!persistent && isa<kgpu::FirstProgramOp, kgpu::ProgramStepOp>(op)) {
-                         op->emitOpError("expected a kernel marked kgpu.persistent (because others are launched with a "
-                                         "block for every program instance), got another");
+                         op->emitOpError("expected a kernel marked kgpu.persistent (because others are launched with "
+                                         "one block per program instance), got an unmarked one");
                          return WalkResult::interrupt();
                        }
                        return WalkResult::advance();
@@ -63,8 +63,8 @@ Value Program::number(Operation *op, llvm::function_ref<Value(Value)> scalar) {
     scf::ForOp loop = programLoopAround(op);
     if (loop)
       return arith::ExtUIOp::create(b, b.getI64Type(), scalar(loop.getInductionVar()));
-    op->emitOpError("expected the loop from kgpu.first_program in steps of kgpu.program_step around it (because its "
-                    "report says which program instance it is), got none");
+    op->emitOpError("expected this in a loop from kgpu.first_program in steps of kgpu.program_step (because its report "
+                    "names the program instance), got no such loop");
     return {};
   }
   if (held->number)

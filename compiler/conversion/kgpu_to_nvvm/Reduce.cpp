@@ -209,7 +209,7 @@ bool WarpReduction::reduceByRedux() {
 bool WarpReduction::run() {
   auto digits = digitsAlong(layout, axis);
   if (!digits) {
-    op->emitOpError("expected a layout whose digits along the axis step along it alone (because kiln-lower-exchanges "
+    op->emitOpError("expected a layout whose digits along the axis step along no other (because kiln-lower-exchanges "
                     "converts to one), got ")
         << op->getOperand(0).getType();
     return false;
@@ -286,8 +286,8 @@ static LogicalResult setResults(Lowering &lowering, Operation *op, unsigned axis
         }
       }
       if (!found)
-        return op->emitOpError(
-                   "expected the operand's layout without the axis (because rows stay where they are), got ")
+        return op->emitOpError("expected the operand's layout without the axis (because a reduction moves no other "
+                               "data between threads), got ")
                << tensor;
       registers.push_back(found);
     }
@@ -302,9 +302,7 @@ static LogicalResult emitReduce(Lowering &lowering, tile::ReduceOp op) {
   for (Coord coord : {Coord::Warp, Coord::Group, Coord::Cta})
     for (const layout::Digit &digit : layout.digits(coord))
       if (digit.basis[axis] != 0)
-        return op.emitOpError(
-                   "expected an axis inside one warp (because kiln-lower-exchanges takes care of the others), "
-                   "got ")
+        return op.emitOpError("expected an axis within one warp (because kiln-lower-exchanges lowers the others), got ")
                << op.getOperand(0).getType();
   WarpReduction reduction(lowering, op, op.getCombine(), axis, /*partialOrdered=*/false);
   if (!reduction.run())

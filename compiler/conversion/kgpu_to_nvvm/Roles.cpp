@@ -80,7 +80,7 @@ static LogicalResult emitRoles(Lowering &lowering, kgpu::RolesOp op) {
   int64_t threads = lowering.place.blockThreads(), atLaunch = registersAtLaunch(lowering);
   if (threads > lowering.target.gpu.maxThreads)
     return op.emitOpError() << "expected at most " << lowering.target.gpu.maxThreads
-                            << " threads (because they are one block's), got " << threads;
+                            << " threads (because a block holds no more), got " << threads;
   if (movesRegisters(op)) {
     if (failed(checkRegisters(op, atLaunch, threads)))
       return failure();

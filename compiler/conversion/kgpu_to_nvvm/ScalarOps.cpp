@@ -95,7 +95,7 @@ SmallVector<Value, 2> ScalarOps::apply(Operation *op, ArrayRef<Value> operands) 
     return llvm::map_to_vector<2>(emitAssembly(b, text, groups), [](const Registers &one) { return one.front(); });
   }
   if (!isa_and_nonnull<arith::ArithDialect, math::MathDialect>(op->getDialect()) || op->getNumRegions() != 0) {
-    op->emitOpError("expected arithmetic on scalars (because one thread applies it to its elements), got this op");
+    op->emitOpError("expected arithmetic on scalars (because each thread applies it element by element), got this op");
     return {};
   }
   if (isa<arith::RemUIOp>(op) && op->getOperand(1).getDefiningOp<tile::NumProgramsOp>())

@@ -152,8 +152,8 @@ static LogicalResult emitScan(Lowering &lowering, tile::ScanOp op) {
     for (const layout::Digit &digit : layout.digits(coord))
       inForm &= digit.basis[op.getAxis()] == 0;
   if (!inForm)
-    return op.emitOpError("expected registers, then lanes, then registers along the axis (because "
-                          "kiln-lower-exchanges converts to that), got ")
+    return op.emitOpError("expected registers, then lanes, then registers along the axis (because kiln-lower-exchanges "
+                          "converts to that order), got ")
            << op.getOperand(0).getType();
   return WarpScan(lowering, op, op.getReverse(), fast, lanes, slow).run();
 }

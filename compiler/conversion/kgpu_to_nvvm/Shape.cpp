@@ -25,9 +25,8 @@ static LogicalResult rename(Lowering &lowering, Operation *op, Value source, Val
                             const std::optional<Layout> &wanted) {
   auto map = wanted ? layout::registerMap(*layoutOf(source.getType()), *wanted) : std::nullopt;
   if (!map)
-    return op->emitOpError(
-        "expected a result whose registers hold what the operand's do (because conversions are ops of "
-        "their own), got another layout");
+    return op->emitOpError("expected a result with the operand's elements in each thread (because only a kgpu.convert "
+                           "moves data between threads), got another layout");
   ArrayRef<Value> from = lowering.get(source);
   lowering.set(value, llvm::map_to_vector<8>(*map, [&](int64_t reg) { return from[reg]; }));
   return success();
@@ -118,7 +117,7 @@ static LogicalResult emitJoin(Lowering &lowering, tile::JoinOp op) {
     for (const layout::Digit &digit : to.digits(coord))
       if (digit.basis[last] != 0)
         return op->emitOpError(
-            "expected both of a pair in one thread (because join moves nothing), got another layout");
+            "expected both elements of a pair in one thread (because join moves no data), got another layout");
   auto wanted = project(to, shapeOf(op.getLhs()), [&](layout::Index basis) {
     basis.pop_back();
     return basis;
@@ -140,7 +139,8 @@ static LogicalResult emitSplit(Lowering &lowering, tile::SplitOp op) {
   const Layout &half = *layoutOf(op.getLhs().getType());
   auto map = layout::registerMap(*layoutOf(op.getValue().getType()), half.join());
   if (!map || int64_t(map->size()) != 2 * half.registers())
-    return op->emitOpError("expected both of a pair in one thread (because split moves nothing), got another layout");
+    return op->emitOpError(
+        "expected both elements of a pair in one thread (because split moves no data), got another layout");
   ArrayRef<Value> from = lowering.get(op.getValue());
   for (unsigned side : {0, 1}) {
     Registers registers;
@@ -181,8 +181,8 @@ static LogicalResult emitCat(Lowering &lowering, tile::CatOp op) {
       registers.push_back(lowering.get(input)[source]);
   }
   if (!alike)
-    return op->emitOpError("expected inputs and result spread alike over the threads (because cat moves nothing), got "
-                           "other layouts");
+    return op->emitOpError("expected inputs and result distributed over the threads in the same way (because cat moves "
+                           "no data), got other layouts");
   lowering.set(op.getResult(), std::move(registers));
   return success();
 }

@@ -49,7 +49,7 @@ static DictionaryAttr describe(kgpu::TensorMapOp op) {
   Type element = op.getDesc().getType().getBlock().getElementType();
   int64_t bytes = memoryBytes(element);
   if (!element.isIntOrFloat()) {
-    op.emitOpError("expected a described array of numbers (because the copy engine knows no pointers), got ")
+    op.emitOpError("expected a described array of numbers (because the copy engine does not copy pointers), got ")
         << element;
     return {};
   }
@@ -79,8 +79,8 @@ static DictionaryAttr describe(kgpu::TensorMapOp op) {
   std::optional<Source> base = sourceOf(made.getBase());
   ArrayAttr shape = list(made.getShape()), strides = list(made.getStrides());
   if (!known || !base || base->constant) {
-    op.emitOpError("expected a base that is an argument and extents and strides widened one way (because the launch "
-                   "reads them off the arguments), got another");
+    op.emitOpError("expected an argument as base, and extents and strides that are all sign- or all zero-extended "
+                   "(because the launch reads them from the arguments), got another descriptor");
     return {};
   }
   return b.getDictionaryAttr(

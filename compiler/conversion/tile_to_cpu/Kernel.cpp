@@ -209,7 +209,7 @@ LogicalResult KernelLowering::emitOp(Operation *op) {
   SmallVector<Value> operands;
   for (Value operand : op->getOperands()) {
     if (isTile(operand) || isa<tile::DescType, tile::BlockPtrType>(operand.getType()))
-      return op->emitOpError("expected an op that the cpu target knows, got one on ") << operand.getType();
+      return op->emitOpError("expected an op that the cpu target supports, got one on ") << operand.getType();
     operands.push_back(values.scalar(operand));
   }
   if (auto call = dyn_cast<tile::ExternCallOp>(op)) {

@@ -17,8 +17,7 @@ static LogicalResult verifyRegion(Region &region) {
     if (isa<arith::ConstantOp, tile::ExternCallOp, tile::InlineAsmOp>(op) ||
         (op.getNumRegions() == 0 && isa<arith::ArithDialect, math::MathDialect>(op.getDialect())))
       continue;
-    op.emitError("expected arithmetic in a combine or portable region (because it is applied to vectors of elements), "
-                 "got this op");
+    op.emitError("expected arithmetic in a combine or portable region (because it is vectorised), got this op");
     good = false;
   }
   return success(good);
@@ -33,7 +32,7 @@ LogicalResult cpu::verifyScalarOps(func::FuncOp kernel) {
       good = false;
     }
     if (auto call = dyn_cast<tile::ExternCallOp>(op); call && !isKnownFunction(call)) {
-      op->emitError("expected a function of libdevice with its own types (because the cpu target links no other "
+      op->emitError("expected a libdevice function with its declared types (because the cpu target links no other "
                     "library), got '")
           << call.getSymbol() << "'";
       good = false;

@@ -132,8 +132,8 @@ FailureOr<std::optional<Layout>> assign::fragmentOf(const Graph &graph, unsigned
     return fragment;
   if (fragment)
     return fragment;
-  return node.op->emitOpError()
-         << "expected tiles that its threads can hold as fragments (because the instruction says "
-         << "where elements lie), got " << node.group.type() << " for " << graph.threads.groups << " groups of "
-         << graph.threads.warps << " warps";
+  return node.op->emitOpError() << "expected tiles that its threads can hold as fragments (because the instruction "
+                                   "fixes which thread holds which element), got "
+                                << node.group.type() << " for " << graph.threads.groups << " groups of "
+                                << graph.threads.warps << " warps";
 }

@@ -77,7 +77,7 @@ private:
       for (Type type : types)
         if (layout::getLayout(cast<RankedTensorType>(type)) != expected)
           return op->emitOpError()
-                 << "expected tiles of one layout (because each thread works on its own elements), got "
+                 << "expected tiles of one layout (because each thread operates only on its own elements), got "
                  << types.front() << " and " << type;
     }
     if (!rules::isDerived(op) || groups->size() != 2)

@@ -97,13 +97,13 @@ bool Finder::takeBase(Polynomial &address) {
         continue;
       box.base = dyn_cast_or_null<BlockArgument>(argumentOf(id));
       if (!box.base || term.size() != 1 || coefficient != 1)
-        return fail("the array begins at no argument of the kernel");
+        return fail("the array does not begin at an argument of the kernel");
       if (alignment.get(box.base).everyElement() % kAlign)
         return fail("the array is not known to begin at a multiple of 16 bytes");
       address.erase(term);
       return true;
     }
-  return fail("the array begins at no argument of the kernel");
+  return fail("the array does not begin at an argument of the kernel");
 }
 
 /// Each dimension of the tile has a single stride; one of them is contiguous.
@@ -120,7 +120,7 @@ bool Finder::takeStrides(const Polynomial &address) {
     unsigned dim = polynomials[*along].dim;
     BoxDim &where = box.dims[dim];
     if (more || !where.stride.empty() || (symbols[dim] && symbols[dim] != along))
-      return fail("addresses do not go in steps of one size along each dimension");
+      return fail("addresses do not advance by a constant stride along each dimension");
     symbols[dim] = along;
     std::vector<unsigned> factor(term);
     factor.erase(llvm::find(factor, *along));
@@ -135,7 +135,7 @@ bool Finder::takeStrides(const Polynomial &address) {
   }
   for (BoxDim &dim : box.dims)
     if (dim.stride.empty())
-      return fail("addresses do not go in steps of one size along each dimension");
+      return fail("addresses do not advance by a constant stride along each dimension");
   bool columns = asConstant(box.dims[1].stride) == 1, rows = asConstant(box.dims[0].stride) == 1;
   if (columns == rows)
     return fail("no dimension, or more than one, is known to be contiguous");
@@ -197,7 +197,7 @@ bool Finder::takeCondition(const Polynomial &condition) {
     sign = coefficient;
   }
   if (!symbol)
-    return fail("the mask depends on more than where an element is");
+    return fail("the mask depends on more than an element's position");
   const Symbol &along = polynomials[*symbol];
   BoxDim &dim = box.dims[along.dim];
   if (along.kind == Symbol::Kind::Folded) {
@@ -303,7 +303,7 @@ bool Finder::placeRest() {
           dim.start[term] += coefficient;
       }
     else if (!contiguousIsOpen && !placeInBatch(term, coefficient))
-      return fail("the box is moved by other than the bounds that are asked about, and by no multiple of 16 bytes");
+      return fail("the box moves by amounts other than the bounds in the mask, and not by multiples of 16 bytes");
   }
   return true;
 }
@@ -315,7 +315,7 @@ bool Finder::fitsCopyEngine() {
     int64_t side = dim.dim ? tile.getShape()[*dim.dim] : 1;
     auto bounds = polynomials.bounds(dim.start, {});
     if (!bounds || bounds->second.sgt(APInt(512, uint64_t(kMostCoordinate - side))) || !bounds->first.isSignedIntN(32))
-      return fail("a position is not known to stay inside of 32 bits");
+      return fail("a position is not known to fit in 32 bits");
     if (bounds->first.isNegative() && !(dim.dim && below[*dim.dim]))
       return fail("a position is not known to be 0 or more");
     // Without a bound the array is as large as boxes may reach.
@@ -331,11 +331,11 @@ bool Finder::fitsCopyEngine() {
 std::optional<Box> Finder::find(Value pointers, Value mask) {
   Type pointee = cast<tile::PtrType>(tile.getElementType()).getPointee();
   if (!pointee.isIntOrFloat() || pointee.isInteger(1)) {
-    fail("the copy engine moves numbers of whole bytes");
+    fail("the copy engine only moves elements of whole bytes");
     return std::nullopt;
   }
   if (tile.getRank() != 2 || tile.getShape()[0] == 1 || tile.getShape()[1] == 1) {
-    fail("the tile is no matrix");
+    fail("the tile is not a matrix");
     return std::nullopt;
   }
   std::optional<Polynomial> address = polynomials.of(pointers, why);

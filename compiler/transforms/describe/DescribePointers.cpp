@@ -54,7 +54,7 @@ static bool isPlain(tile::LoadOp load, std::string &why) {
   bool zero =
       !load.getOther() || matchPattern(load.getOther(), m_Zero()) || matchPattern(load.getOther(), m_PosZeroFloat());
   if (!zero)
-    why = "what is not loaded is not zero";
+    why = "masked-out elements are not zero";
   else if (load.getIsVolatile() || load.getCache() == tile::CacheModifier::CV)
     why = "the memory is volatile";
   else
@@ -314,7 +314,7 @@ void DescribePointers::runOnOperation() {
     Boxed<tile::StoreOp> access = look(store);
     bool folds = access.box && llvm::any_of(access.box->dims, [](const BoxDim &dim) { return dim.folds; });
     if (folds || (access.box && access.box->isTurned())) {
-      access.why = folds ? "rows behind the end of the array are stored elsewhere" : "the columns are contiguous";
+      access.why = folds ? "rows past the end of the array are stored elsewhere" : "the columns are contiguous";
       access.box.reset();
     }
     return access;

@@ -21,7 +21,7 @@ public:
       for (OpOperand &use : next.getUses())
         if (!visit(use, along)) {
           if (why.empty())
-            why = ("rows behind the end of the array, which are folded back into it, reach '" +
+            why = ("rows past the end of the array, which are folded back into it, reach '" +
                    use.getOwner()->getName().getStringRef() + "'")
                       .str();
           return false;
@@ -93,13 +93,13 @@ bool Follower::visit(OpOperand &use, int64_t dim) {
       return false;
     if (isBehindMask(store.getMask(), dim))
       return true;
-    why = "rows behind the end of the array, which are folded back into it, are stored";
+    why = "rows past the end of the array, which are folded back into it, are stored";
     return false;
   }
   if (auto store = dyn_cast<tile::DescStoreOp>(op)) {
     if (isOutsideOf(store, dim))
       return true;
-    why = "rows behind the end of the array, which are folded back into it, are stored";
+    why = "rows past the end of the array, which are folded back into it, are stored";
     return false;
   }
   if (auto yield = dyn_cast<scf::YieldOp>(op))

@@ -199,7 +199,7 @@ std::optional<Polynomial> Polynomials::of(Value value, std::string &why) {
 std::optional<Polynomial> Polynomials::get(Value value, Memo &memo) {
   if (auto found = memo.find(value); found != memo.end()) {
     if (!found->second && reason.empty())
-      reason = "addresses are no sums of products of scalars and indices";
+      reason = "addresses are not sums of products of scalars and indices";
     return found->second;
   }
   std::optional<Polynomial> result = compute(value, memo);
@@ -337,7 +337,7 @@ std::optional<Polynomial> Polynomials::compute(Value value, Memo &memo) {
   if (auto argument = dyn_cast<BlockArgument>(value))
     return ofArgument(argument, memo);
   Operation *op = value.getDefiningOp();
-  const char *odd = "addresses are no sums of products of scalars and indices";
+  const char *odd = "addresses are not sums of products of scalars and indices";
   auto orLeaf = [&](std::optional<Polynomial> result) { return result ? result : leaf(value, odd); };
   auto operand = [&](unsigned i) { return get(op->getOperand(i), memo); };
   auto fitsInto = [&](Value from, unsigned bits) {
@@ -413,7 +413,7 @@ std::optional<SmallVector<Polynomial>> Polynomials::conditionsOf(Value mask, std
   auto type = dyn_cast<RankedTensorType>(mask.getType());
   if (collectConditions(mask, llvm::to_vector(llvm::seq<int64_t>(0, type ? type.getRank() : 0)), conditions))
     return conditions;
-  why = reason.empty() ? "the mask is more than comparisons that all hold" : reason;
+  why = reason.empty() ? "the mask is not a conjunction of comparisons" : reason;
   return std::nullopt;
 }
 

@@ -40,7 +40,7 @@ static LogicalResult exchangeShape(Exchanges &exchanges, Operation *op) {
     return success();
   }
   if (!isa<tile::ReshapeOp>(op))
-    return op->emitOpError("expected a layout from which the other follows, got ")
+    return op->emitOpError("expected layouts of which one determines the other, got ")
            << op->getOperand(0).getType() << " and " << op->getResult(0).getType();
   Value place = exchanges.allocate(elementOf(op->getOperand(0)), exchanges.wholeInEachCta(operand.shape()));
   exchanges.store(op->getOperand(0), place);

@@ -111,9 +111,9 @@ LogicalResult kgpu::checkAccesses(func::FuncOp function) {
       Place place = placeOf(operand.get());
       if (declared && (place.alloc || place.ofChannel))
         continue;
-      op->emitOpError("expected memory of a kgpu.alloc, or of a slot that a channel gave, and declared effects on it "
-                      "(because barriers go by who touches what), got ")
-          << (declared ? "memory that comes another way" : "an op that declares none");
+      op->emitOpError("expected memory of a kgpu.alloc or of a channel's slot, and declared effects on it (because "
+                      "barriers are placed by who reads and writes it), got ")
+          << (declared ? "memory from elsewhere" : "an op without declared effects");
       return WalkResult::interrupt();
     }
     return WalkResult::advance();

@@ -229,7 +229,7 @@ static LogicalResult checkSlots(const Lives &lives) {
   for (const Life &life : lives.all())
     if (AllocOp alloc = life.alloc(); alloc && int32_t(alloc.getSlots()) > 1 && alloc.getSlotBytes() % life.align)
       return alloc.emitOpError() << "expected slots of a multiple of " << life.align
-                                 << " bytes (because the copy engine or products reach them), got "
+                                 << " bytes (because the copy engine and products need that alignment), got "
                                  << alloc.getSlotBytes();
   return success();
 }

@@ -157,8 +157,8 @@ LogicalResult Role::check() const {
       bool counted = isa<AcquireOp, CommitOp, ReceiveOp, ReleaseOp, CopyInOp>(op);
       for (Operation *around = op->getParentOp(); around != body->getParentOp(); around = around->getParentOp())
         if (!isa<scf::ForOp, scf::IfOp>(around) && (counted || !isa<scf::WhileOp>(around)))
-          return op->emitOpError("expected to stand in counted loops and branches alone (because how often it runs is "
-                                 "matched with what other roles do), got it inside of ")
+          return op->emitOpError("expected this only in counted loops and branches (because how often it runs is "
+                                 "matched with the other roles), got it inside ")
                  << around->getName();
     }
   return success();

@@ -156,21 +156,21 @@ FailureOr<std::pair<unsigned, int64_t>> RoleTrace::stepAt(Operation *op, Value c
                                                           StringRef before) {
   unsigned index = indexOf(channel);
   if (index == channels.size()) {
-    op->emitOpError("expected the result of a kgpu.channel (because its users are matched), got another");
+    op->emitOpError("expected the result of a kgpu.channel (because producers and consumers are matched through it), "
+                    "got a channel from elsewhere");
     return failure();
   }
   std::optional<int64_t> place = placeOf(cursor);
   if (!place) {
-    op->emitOpError(
-        "expected a cursor that starts at kgpu.cursor in its role (because each role goes around by itself), "
-        "got another");
+    op->emitOpError("expected a cursor that starts at a kgpu.cursor of its role (because each role advances through "
+                    "the ring independently), got another cursor");
     return failure();
   }
   // A consumer that takes turns skips the slots that others read.
   bool skips = isa<ReceiveOp>(op) && inTurns[index];
   if (skips ? *place < expected : *place != expected) {
-    op->emitOpError() << "expected the cursor of place " << expected << (skips ? " or behind it" : "")
-                      << " (because a role " << before << " slots one after the other, each once), got place "
+    op->emitOpError() << "expected the cursor at place " << expected << (skips ? " or a later one" : "")
+                      << " (because a role " << before << " each slot of the ring once, in order), got place "
                       << *place;
     return failure();
   }
@@ -191,9 +191,8 @@ LogicalResult RoleTrace::visitAcquire(AcquireOp op) {
     // This completion has no empty barrier: the barriers of receives keep the role's threads together.
     auto released = releaseAt.find({index, before});
     if (released == releaseAt.end() || lastReceive.lookup(index) < released->second)
-      return op.emitOpError(
-          "expected a receive behind the release of what the slot held (because the barrier of that is "
-          "what orders reads before copies of other threads), got none");
+      return op.emitOpError("expected a receive after the release of the slot's previous content (because the barrier "
+                            "of that receive orders reads before the copies of other threads), got none");
   }
   for (auto [number, part] : llvm::enumerate(op.getParts()))
     memories[part] = {nullptr, index, unsigned(number), place, true};
@@ -208,19 +207,22 @@ LogicalResult RoleTrace::visitCommit(CommitOp op) {
   if (failed(stepAt(op, op.getChannel(), op.getCursor(), place, "commits")))
     return failure();
   if (place >= uses[index].acquired)
-    return op.emitOpError("expected an acquire of the slot before (because it may still be read), got none");
+    return op.emitOpError(
+        "expected an acquire of the slot first (because consumers may still be reading it), got none");
   ++uses[index].committed;
   bool byBytes = at(index).getCompletion() == Completion::Bytes;
   for (auto [part, count] : llvm::enumerate(fills[{index, place}]))
     if (byBytes ? count != 1 : count < 1)
-      return op.emitOpError() << "expected part #" << part << " of the slot to be filled before, "
-                              << (byBytes ? "by one copy (because the barrier counts the bytes of one of each)"
-                                          : "at least once (because it is read)")
-                              << ", got " << count;
+      return op.emitOpError()
+             << "expected part #" << part << " of the slot to be filled first, "
+             << (byBytes ? "by exactly one copy (because the mbarrier expects the bytes of one copy of each part)"
+                         : "at least once (because a consumer reads it)")
+             << ", got " << count;
   for (const Unfenced &store : unfenced)
     if (readByMachines[index] && store.memory == Memory{nullptr, index, 0, place}) {
-      InFlightDiagnostic error = op.emitOpError("expected a kgpu.fence_async between the stores to this slot and its "
-                                                "commit (because products or copies read it), got none");
+      InFlightDiagnostic error =
+          op.emitOpError("expected a kgpu.fence_async between the stores to this slot and its commit (because products "
+                         "and copies read through the async proxy, which does not see unfenced stores), got none");
       error.attachNote(store.op->getLoc()) << "the store";
       return error;
     }
@@ -234,20 +236,23 @@ LogicalResult RoleTrace::visitCommit(CommitOp op) {
 LogicalResult RoleTrace::checkLanded(ReceiveOp op, unsigned channel, int64_t place) {
   size_t group = size_t(llvm::find(groups, std::pair(channel, place)) - groups.begin());
   if (group == groups.size())
-    return op.emitOpError("expected a commit of the slot before (because each thread waits for copies of its own), got "
-                          "none");
+    return op.emitOpError("expected a commit of the slot first (because a thread can only wait for copy groups that it "
+                          "has committed), got none");
   size_t pending = size_t(int32_t(op.getPending())), later = groups.size() - 1 - group;
   if (pending <= later)
     return success();
-  return op.emitOpError() << "expected at most " << later << " groups under way (because so many were closed behind "
-                          << "the one that fills this slot), got " << pending;
+  return op.emitOpError()
+         << "expected at most " << later
+         << " pending groups (because only that many were committed after the group that fills this slot), got "
+         << pending;
 }
 
 LogicalResult RoleTrace::checkRead(ReleaseOp op, unsigned channel, int64_t place) {
   for (unsigned part = 0; part < at(channel).getType().getParts().size(); ++part)
     if (copied.erase({channel, place, part}) && !read.count({channel, place, part}))
-      return op.emitOpError() << "expected part #" << part << " of the slot to be read where it was copied (because "
-                              << "what nobody asks for may lie outside of memory), got it released unread";
+      return op.emitOpError() << "expected part #" << part
+                              << " of the slot to be read if it was copied (because a copy that nothing reads may "
+                                 "access memory out of bounds), got it released unread";
   return success();
 }
 
@@ -273,10 +278,9 @@ LogicalResult RoleTrace::checkIdle(Operation *op, unsigned channel, int64_t plac
     for (const UnderWay &reader : *queue)
       if (llvm::is_contained(reader.reads, Memory{nullptr, channel, 0, place})) {
         bool product = queue == &products;
-        InFlightDiagnostic error = op->emitOpError()
-                                   << "expected a wait for the " << (product ? "product" : "copy")
-                                   << " that reads this slot before (because the next to fill it does not wait for "
-                                   << "that), got one under way";
+        InFlightDiagnostic error = op->emitOpError() << "expected a wait for the " << (product ? "product" : "copy")
+                                                     << " that reads this slot first (because the release lets the "
+                                                        "producer overwrite it), got one still in flight";
         error.attachNote(reader.op->getLoc()) << "what reads it";
         return error;
       }
@@ -295,7 +299,8 @@ LogicalResult RoleTrace::visitRelease(ReleaseOp op) {
   if (failed(stepAt(op, op.getChannel(), op.getCursor(), place, "releases")))
     return failure();
   if (uses[index].released >= uses[index].received.size())
-    return op.emitOpError("expected a receive of the slot before (because it is not read yet), got none");
+    return op.emitOpError("expected a receive of the slot first (because a release without one lets the producer "
+                          "overwrite unread data), got none");
   if (failed(checkIdle(op, index, place)) || failed(checkRead(op, index, place)))
     return failure();
   ++uses[index].released;
@@ -332,23 +337,22 @@ FailureOr<RoleTrace::Memory> RoleTrace::memoryOf(Operation *op, Value value) {
     return found->second;
   if (auto alloc = value.getDefiningOp<AllocOp>())
     return Memory{alloc};
-  op->emitOpError("expected memory that an allocation, an acquire or a receive of its role gives (because its life is "
-                  "followed), got another");
+  op->emitOpError("expected memory from a kgpu.alloc, or from an acquire or receive in its role (because its fills and "
+                  "reads are tracked from there), got memory from elsewhere");
   return failure();
 }
 
 LogicalResult RoleTrace::checkReading(Operation *op, const Memory &memory) {
   if (!memory.alloc && skipped.count({memory.channel, memory.place, memory.part}))
-    return op->emitOpError(
-        "expected to read a slot that was filled (because it holds what it held a round before), got "
-        "one whose copies were not made");
+    return op->emitOpError("expected to read a slot that was filled (because it still holds stale data otherwise), got "
+                           "one whose copies were skipped");
   if (!memory.alloc)
     read.insert({memory.channel, memory.place, memory.part});
   if (memory.alloc || (!memory.filling && memory.place >= uses[memory.channel].nextRelease()))
     return success();
-  return op->emitOpError("expected to read a slot between its receive and its release (because only then its content "
-                         "stays), got it ")
-         << (memory.filling ? "while the slot is filled" : "behind its release");
+  return op->emitOpError("expected to read a slot between its receive and its release (because the producer may write "
+                         "it at any other time), got it ")
+         << (memory.filling ? "while the slot is being filled" : "after its release");
 }
 
 /// Begins an asynchronous read.
@@ -364,8 +368,9 @@ LogicalResult RoleTrace::readsOf(Operation *op, Value value, SmallVectorImpl<Mem
     return success();
   for (const Unfenced &store : unfenced)
     if (store.memory == *memory) {
-      InFlightDiagnostic error = op->emitOpError("expected a kgpu.fence_async between a store to this memory and this "
-                                                 "(because products and copies reach memory another way), got none");
+      InFlightDiagnostic error =
+          op->emitOpError("expected a kgpu.fence_async between a store to this memory and this (because products and "
+                          "copies read through the async proxy, which does not see unfenced stores), got none");
       error.attachNote(store.op->getLoc()) << "the store";
       return error;
     }
@@ -403,30 +408,29 @@ LogicalResult RoleTrace::visitAccesses(Operation *op) {
       return failure();
     noteUse(op, *memory);
     if (!effects)
-      return op->emitOpError(
-          "expected to know whether it reads or writes memory (because that has its time), got an op "
-          "that does not say");
+      return op->emitOpError("expected an op that declares whether it reads or writes memory (because each is allowed "
+                             "only in certain phases of a slot), got one without declared effects");
     if (effects.getEffectOnValue<MemoryEffects::Read>(operand) && failed(checkReading(op, *memory)))
       return failure();
     if (!effects.getEffectOnValue<MemoryEffects::Write>(operand))
       continue;
     for (const UnderWay &product : products)
       if (memory->alloc && llvm::is_contained(product.reads, *memory)) {
-        InFlightDiagnostic error = op->emitOpError(
-            "expected a kgpu.mma_wait before memory that a product reads is written (because the product may not have "
-            "read it), got the product under way");
+        InFlightDiagnostic error =
+            op->emitOpError("expected a kgpu.mma_wait before memory that a product reads is written (because the "
+                            "product may not have read it yet), got the product still in flight");
         error.attachNote(product.op->getLoc()) << "the product";
         return error;
       }
     bool byThreads = isa<CopyBlockOp, CopyTileOp>(op), byCopy = byThreads || isa<CopyInOp>(op);
     if (!memory->alloc) {
       if (!memory->filling || memory->place < uses[memory->channel].committed)
-        return op->emitOpError("expected to fill a slot between its acquire and its commit (because before it is read, "
-                               "and afterwards too), got it ")
-               << (memory->filling ? "behind its commit" : "where the slot is read");
+        return op->emitOpError("expected to fill a slot between its acquire and its commit (because consumers may read "
+                               "it at any other time), got it ")
+               << (memory->filling ? "after its commit" : "after a receive, which is for reading");
       if (!byCopy && at(memory->channel).getCompletion() == Completion::Bytes)
-        return op->emitOpError("expected a copy to fill this slot (because its barrier counts bytes that copies "
-                               "announce), got a store");
+        return op->emitOpError("expected a copy to fill this slot (because its mbarrier waits for the bytes that "
+                               "copies deliver), got a store");
       ++fills[{memory->channel, memory->place}][memory->part];
       if (byThreads)
         (isMade(op) ? copied : skipped).insert({memory->channel, memory->place, memory->part});
@@ -441,20 +445,21 @@ LogicalResult RoleTrace::finish() {
   for (auto [index, use] : llvm::enumerate(uses)) {
     ChannelOp channel = channels[index];
     if (use.acquired != use.committed)
-      return channel.emitOpError() << "expected role @" << role.name
-                                   << " to commit each slot that it acquires (because "
-                                   << "somebody waits for it), got " << use.committed << " of " << use.acquired;
+      return channel.emitOpError()
+             << "expected role @" << role.name
+             << " to commit each slot that it acquires (because its consumers would wait forever), got "
+             << use.committed << " of " << use.acquired;
     if (use.received.size() != use.released)
-      return channel.emitOpError() << "expected role @" << role.name
-                                   << " to release each slot that it receives (because "
-                                   << "somebody waits for it), got " << use.released << " of " << use.received.size();
+      return channel.emitOpError()
+             << "expected role @" << role.name
+             << " to release each slot that it receives (because its producer would wait forever), got " << use.released
+             << " of " << use.received.size();
   }
   if (!products.empty())
-    return products.front().op->emitOpError(
-        "expected a kgpu.mma_wait for this before its role ends (because its memory "
-        "is read until then), got none");
+    return products.front().op->emitOpError("expected a kgpu.mma_wait for this before its role ends (because the "
+                                            "product may still be reading its memory), got none");
   if (!copies.empty())
-    return copies.front().op->emitOpError("expected a kgpu.copy_out_wait for this before its role ends (because its "
-                                          "memory is read until then), got none");
+    return copies.front().op->emitOpError("expected a kgpu.copy_out_wait for this before its role ends (because the "
+                                          "copy may still be reading its memory), got none");
   return success();
 }

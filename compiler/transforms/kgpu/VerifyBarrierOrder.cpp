@@ -42,12 +42,12 @@ FailureOr<Open> BarrierOrderVerifier::passBarrier(Operation *op, const BarrierUs
   if (use.arrives && open) {
     InFlightDiagnostic error = op->emitOpError()
                                << "expected a wait before this arrives at the barrier of the cluster (because a thread "
-                               << "arrives once before it waits), got a second arrival";
+                                  "may arrive only once per phase), got a second arrival";
     return withArrival(error, open);
   }
   if (!use.arrives && !open) {
-    return op->emitOpError("expected to have arrived at the barrier of the cluster on every path to this wait (because "
-                           "a thread that has not arrived cannot wait), got a path without an arrival");
+    return op->emitOpError("expected an arrival at the barrier of the cluster on every path to this wait (because the "
+                           "barrier never completes without this thread's arrival), got a path without one");
   }
   return use.waits ? Open() : op;
 }
@@ -60,21 +60,20 @@ FailureOr<Open> BarrierOrderVerifier::visitBranch(scf::IfOp branch, Open open) {
     return failure();
   if (bool(*taken) == bool(*otherwise))
     return taken;
-  InFlightDiagnostic error =
-      branch.emitOpError()
-      << "expected both ways through to agree whether an arrival at the barrier of the cluster waits "
-      << "to be waited for (because what follows cannot tell which was taken), got one that "
-      << (open ? "waits" : "arrives") << " alone";
+  InFlightDiagnostic error = branch.emitOpError()
+                             << "expected both branches to leave the same number of pending arrivals at the barrier of "
+                                "the cluster (because the code after them is the same for both), got only one that "
+                             << (open ? "waits" : "arrives") << " alone";
   return withArrival(error, *taken ? *taken : *otherwise);
 }
 
 LogicalResult BarrierOrderVerifier::checkRepeats(Operation *loop, Open begin, Open end) {
   if (bool(begin) == bool(end))
     return success();
-  InFlightDiagnostic error =
-      loop->emitOpError() << "expected each iteration to leave the barrier of the cluster as it found it (because the "
-                          << "next one starts from there), got "
-                          << (begin ? "a wait for an arrival from before the loop" : "an arrival without a wait");
+  InFlightDiagnostic error = loop->emitOpError()
+                             << "expected each iteration to wait for exactly its own arrivals at the barrier of the "
+                                "cluster (because all iterations run the same code), got "
+                             << (begin ? "a wait for an arrival from before the loop" : "an arrival without a wait");
   return withArrival(error, begin ? begin : end);
 }
 
@@ -101,8 +100,8 @@ FailureOr<Open> BarrierOrderVerifier::visit(Operation *op, Open open) {
   }
   if (isa<func::ReturnOp>(op) && open) {
     InFlightDiagnostic error = open->emitOpError()
-                               << "expected a wait for this arrival on every path (because the barrier of the cluster "
-                               << "has to be over before a thread ends), got a return";
+                               << "expected a wait for this arrival on every path (because a thread may not exit with "
+                                  "an arrival at the barrier of the cluster pending), got a return";
     error.attachNote(op->getLoc()) << "the return";
     return failure();
   }
@@ -142,18 +141,17 @@ LogicalResult kgpu::verifyBarrierOrder(func::FuncOp function) {
     for (const std::optional<BarrierUse> &use : {uses.before, uses.after}) {
       if (!use || (use->scope <= Scope::Role) == inRole)
         continue;
-      op->emitOpError() << (inRole
-                                ? "expected a barrier of the role's own threads inside of a role (because the others "
-                                  "do not come by), got one of the "
-                                : "expected a barrier of the cta or the cluster outside of roles (because there are "
-                                  "no threads of a role), got one of the ")
+      op->emitOpError() << (inRole ? "expected a barrier of the role's own threads inside a role (because threads of "
+                                     "other roles never reach it), got one of the "
+                                   : "expected a barrier of the cta or the cluster outside roles (because no role's "
+                                     "threads are defined there), got one of the ")
                         << stringifyScope(use->scope);
       return WalkResult::interrupt();
     }
     if (around == function)
       return WalkResult::advance();
-    op->emitOpError("expected barriers in branches and loops alone (because there all threads come by, and a barrier "
-                    "waits for all of them), got one inside of ")
+    op->emitOpError("expected barriers only in branches and loops (because a barrier waits for all threads, and other "
+                    "regions may run on some of them only), got one inside ")
         << around->getName();
     return WalkResult::interrupt();
   });

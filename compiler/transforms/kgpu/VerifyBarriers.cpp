@@ -114,7 +114,7 @@ void PathWalker::after(Operation *op, Place place) {
 InFlightDiagnostic PathWalker::missing(const Place &place, const Twine &what, StringRef reason) {
   InFlightDiagnostic error = place.op->emitOpError()
                              << "expected " << what << " between this and an earlier access (because " << reason
-                             << "), got a path without";
+                             << "), got a path without one";
   error.attachNote(start.op->getLoc()) << "the earlier access";
   return error;
 }
@@ -128,7 +128,7 @@ LogicalResult PathWalker::check(const Place &place) {
     if (start.alloc == access.alloc && start.slot && start.slot == access.slot && loop && place.flips == 1)
       continue;
     if (place.underWay)
-      return missing(place, "a wait", "what it began goes on until then, and one of them writes");
+      return missing(place, "a wait", "the earlier access is still in flight, and one of the two writes");
     // One thread issues all of its role's copies to global memory, and it has waited.
     if (sameThreads && !start.isShared() && start.isByOneCopier() && access.isByOneCopier())
       continue;
@@ -137,20 +137,20 @@ LogicalResult PathWalker::check(const Place &place) {
     bool ordered = place.passed || (place.passedInCta && !cluster) || ofGroup;
     if (!ordered)
       return missing(place, Twine("a barrier") + (cluster ? " of the cluster" : ""),
-                     "both may touch the same bytes and one writes them");
+                     "both may access the same bytes, and one writes them");
     bool shown = (place.shown && !cluster) || (place.shownInGroup && ofGroup);
     if (access.isAsync() && !start.isAsync() && start.kind != MemoryAccess::Read && !shown) {
       if (!start.isShared())
         return missing(place, "known disjoint arrays",
-                       "nothing shows the copy engine what threads write to global memory");
-      return missing(place, "kgpu.fence_async and behind it a barrier",
-                     "it reads what threads wrote another way than they do");
+                       "no fence here makes the threads' writes to global memory visible to the copy engine");
+      return missing(place, "a kgpu.fence_async followed by a barrier",
+                     "it reads what threads wrote through the async proxy, which does not see unfenced stores");
     }
   }
   // Shared memory must outlive the asynchronous accesses to it.
   bool ends = isa<func::ReturnOp, EndRoleOp>(place.op);
   if (ends && place.underWay && start.isShared())
-    return missing(place, "a wait", "shared memory is read until then");
+    return missing(place, "a wait", "a copy may still be reading shared memory");
   return success();
 }
 
@@ -246,15 +246,14 @@ static LogicalResult verifyMbarrier(AllocOp alloc) {
   auto loop = dyn_cast<scf::ForOp>(parent);
   if (!isa<func::FuncOp, RolesOp>(parent) && !(loop && isa<func::FuncOp, RolesOp>(loop->getParentOp())))
     return alloc.emitOpError(
-        "expected memory with an mbarrier in the body of the function or of a role, or a loop there (because elsewhere "
-        "one slot may be used twice in a row), got it deeper");
+        "expected memory with an mbarrier in the body of the function or of a role, or in a loop directly in it "
+        "(because elsewhere one slot may be used twice in a row), got it nested deeper");
   Value slot = alloc.getMem();
   if (loop) {
     auto chosen = slot.hasOneUse() ? dyn_cast<SlotOp>(*slot.getUsers().begin()) : SlotOp();
     if (int32_t(alloc.getSlots()) != 2 || !chosen || alternatesIn(chosen.getIndex()) != loop)
-      return alloc.emitOpError(
-          "expected two slots that the loop's iterations use in turn (because nobody tells a sender "
-          "that a slot has been read), got others");
+      return alloc.emitOpError("expected two slots that the loop's iterations alternate between (because nothing tells "
+                               "a sender that a slot has been read), got slots used otherwise");
     slot = chosen.getResult();
   }
   bool sent = false, awaited = false;
@@ -265,16 +264,15 @@ static LogicalResult verifyMbarrier(AllocOp alloc) {
     bool fits = isa<LocalStoreOp>(op) ? !awaited : isa<AwaitOp>(op) ? sent : isa<LocalLoadOp>(op) && awaited;
     if (!fits)
       return op.emitOpError(
-          "expected memory with an mbarrier to be sent to, awaited and read in this order, got another");
+          "expected memory with an mbarrier to be stored to, awaited and read in this order, got another order");
     sent |= isa<LocalStoreOp>(op);
     awaited |= isa<AwaitOp>(op);
   }
   for (Value view : views)
     for (Operation *user : view.getUsers())
       if (user->getBlock() != alloc->getBlock())
-        return user->emitOpError(
-            "expected memory with an mbarrier to be used in the block of its allocation (because every run of that "
-            "fills it once), got another");
+        return user->emitOpError("expected memory with an mbarrier to be used in the block of its allocation (because "
+                                 "each run of that block is one phase of the mbarrier), got another block");
   return success();
 }
 
@@ -287,7 +285,8 @@ static LogicalResult verifyStart(func::FuncOp function) {
     auto arrive = dyn_cast<ClusterArriveOp>(op);
     if (hasMbarrier && arrive && arrive.getRelaxed()) {
       if (opened || op->getParentOp() != function) {
-        op->emitOpError("expected one relaxed arrival, in the function's body (because it sets the mbarriers up), got ")
+        op->emitOpError(
+            "expected one relaxed arrival, in the function's body (because it initialises the mbarriers), got ")
             << (opened ? "a second" : "it deeper");
         return WalkResult::interrupt();
       }
@@ -303,13 +302,13 @@ static LogicalResult verifyStart(func::FuncOp function) {
     if (!store || !store.crossesCtas())
       return WalkResult::advance();
     if (!waited) {
-      store.emitOpError("expected a barrier of the cluster before (because a cta may be written to only once it runs), "
-                        "got none");
+      store.emitOpError("expected a barrier of the cluster first (because the shared memory of another cta may be "
+                        "written only after that cta has started), got none");
       return WalkResult::interrupt();
     }
     if (hasMbarrier && !ready) {
-      store.emitOpError("expected a relaxed arrival at the barrier of the cluster, waited for, before (because it sets "
-                        "the mbarriers up), got none");
+      store.emitOpError("expected a relaxed arrival at the barrier of the cluster and a wait for it first (because it "
+                        "initialises the mbarriers), got none");
       return WalkResult::interrupt();
     }
     return WalkResult::advance();
@@ -336,9 +335,9 @@ static LogicalResult verifyRings(func::FuncOp function) {
       for (Value view : viewsOf(alloc))
         for (Operation *user : view.getUsers())
           if (!isa<SlotOp, ViewOp, TransOp>(user) && !isBehind(user)) {
-            InFlightDiagnostic error =
-                user->emitOpError("expected memory that no ring has, or that is used behind the last barrier of all "
-                                  "threads at it (because slots are filled and read until then), got it before");
+            InFlightDiagnostic error = user->emitOpError(
+                "expected memory that overlaps no ring, or that is used only after the ring's last barrier of all "
+                "threads (because its slots are filled and read until then), got a use before that barrier");
             error.attachNote(channel.getLoc()) << "the ring";
             return WalkResult::interrupt();
           }
@@ -373,11 +372,11 @@ static LogicalResult verifyApart(const MemoryAccesses &accesses) {
         continue;
       if (takeTurns(one, other))
         continue;
-      InFlightDiagnostic error = other.op->emitOpError()
-                                 << "expected no other role to touch the same "
-                                 << (other.isShared() ? "shared memory"
-                                                      : "array, unless the arrays are known to be disjoint")
-                                 << " (because roles run at once, and only channels order them), got such an access";
+      InFlightDiagnostic error =
+          other.op->emitOpError()
+          << "expected no other role to touch the same "
+          << (other.isShared() ? "shared memory" : "array, unless the arrays are known to be disjoint")
+          << " (because roles run concurrently, and only channels order them), got such an access";
       error.attachNote(one.op->getLoc()) << "in the other role";
       return failure();
     }

@@ -65,9 +65,9 @@ static LogicalResult verifyInFlight(func::FuncOp function) {
           begin(loop.getResult(use.getOperandNumber()));
           continue;
         }
-      InFlightDiagnostic error = user->emitOpError("expected a product to be waited for before its result is used "
-                                                   "(because it is in flight until a kgpu.mma_wait "
-                                                   "settles it), got it in flight");
+      InFlightDiagnostic error =
+          user->emitOpError("expected a product to be waited for before its result is used "
+                            "(because its registers are undefined until a kgpu.mma_wait), got it in flight");
       if (Operation *def = value.getDefiningOp())
         error.attachNote(def->getLoc()) << "where it comes from";
       return error;
@@ -157,8 +157,8 @@ LogicalResult ChannelVerifier::findEnds() {
     }
     if (outside && inside) {
       InFlightDiagnostic error =
-          outside->emitOpError("expected a channel to be used by roles alone, or outside of them "
-                               "(because each thread goes around it once), got both");
+          outside->emitOpError("expected a channel to be used only by roles, or only outside them (because each thread "
+                               "passes through its slots once), got both");
       error.attachNote(inside->getLoc()) << "the other use";
       return error;
     }
@@ -174,18 +174,18 @@ LogicalResult ChannelVerifier::verifyWarps(unsigned index) {
   ChannelOp channel = channels[index];
   const auto &[producers, consumers] = ends[index];
   if (producers.empty() != consumers.empty())
-    return channel.emitOpError("expected a role that fills slots and one that reads them (because one waits for the "
-                               "other), got one that ")
+    return channel.emitOpError("expected a role that fills slots and one that reads them (because each waits for the "
+                               "other), got only one that ")
            << (producers.empty() ? "reads" : "fills") << " alone";
   if (producers.empty())
     return success();
   Completion completion = channel.getCompletion();
   if (completion == Completion::Groups && (producers != consumers || producers.size() != 1))
-    return channel.emitOpError("expected one role that fills and reads (because threads wait for copies of their own), "
-                               "got several");
+    return channel.emitOpError("expected one role that both fills and reads (because a thread can wait only for its "
+                               "own copies), got several roles");
   if (completion == Completion::Bytes && producers.size() != 1)
-    return channel.emitOpError("expected one role that fills slots (because its copies are what the barrier counts), "
-                               "got ")
+    return channel.emitOpError("expected one role that fills slots (because the mbarrier expects the bytes of one "
+                               "producer's copies), got ")
            << producers.size();
   auto warpsOf = [&](ArrayRef<unsigned> list) {
     int64_t sum = 0;
@@ -198,7 +198,7 @@ LogicalResult ChannelVerifier::verifyWarps(unsigned index) {
     return success();
   int64_t fillers = completion == Completion::Bytes ? 1 : warpsOf(producers);
   if (int32_t(channel.getFillers()) != fillers)
-    return channel.emitOpError() << "expected " << fillers << " fillers (because so many warps commit a slot), got "
+    return channel.emitOpError() << "expected " << fillers << " fillers (because that many warps commit a slot), got "
                                  << int32_t(channel.getFillers());
   // Several consumers, each with as many warps as the channel has readers, take turns.
   inTurns[index] = consumers.size() > 1 && llvm::all_of(consumers, [&](unsigned role) {
@@ -206,7 +206,7 @@ LogicalResult ChannelVerifier::verifyWarps(unsigned index) {
                    });
   if (!inTurns[index] && int32_t(channel.getReaders()) != warpsOf(consumers))
     return channel.emitOpError() << "expected " << warpsOf(consumers)
-                                 << " readers (because so many warps release a slot), got "
+                                 << " readers (because that many warps release a slot), got "
                                  << int32_t(channel.getReaders());
   return success();
 }
@@ -227,16 +227,16 @@ LogicalResult ChannelVerifier::refuseBalance(unsigned index, const RoleTrace &fr
                                         : channels[index].getOperation())
                                  ->emitOpError()
                              << "expected roles @" << producer.name << " and @" << consumer.name
-                             << " to do as many steps at a channel (because "
-                             << "what one commits the other receives), got " << committed << " slots committed and "
-                             << received << " received";
+                             << " to commit and receive the same number of slots of a channel (because one of them "
+                                "would wait forever otherwise), got "
+                             << committed << " slots committed and " << received << " received";
   if (one && another)
     error.attachNote(another->getLoc()) << "it could not be matched with this in the other role (bounds and conditions "
-                                        << "match where they are computed alike from the same values)";
+                                           "match if the same ops compute them from the same values)";
   else if (one || another)
     error.attachNote((one ? to : from).uses[index].first ? (one ? to : from).uses[index].first->getLoc()
                                                          : channels[index].getLoc())
-        << "the other role does this whatever that decides";
+        << "the other role does this unconditionally";
   else
     for (const RoleTrace *trace : {&from, &to})
       if (Operation *step = trace->uses[index].first)
@@ -254,7 +254,8 @@ LogicalResult ChannelVerifier::verifyTurns(unsigned index, ArrayRef<RoleTrace> t
       const ChannelUse &use = traces[role].uses[index];
       return (use.first ? use.first : channels[index].getOperation())->emitOpError()
              << "expected each of " << committed << " slots that role @" << roles[producer].name
-             << " commits to be received by one of the roles that take turns (because one releases it), got place "
+             << " commits to be received by exactly one of the roles that take turns (because the producer waits for "
+                "one release), got place "
              << place << " received by " << got;
     };
     for (unsigned consumer : consumers)
@@ -332,7 +333,7 @@ LogicalResult ChannelVerifier::verifyProgress(ArrayRef<RoleTrace> traces) {
         InFlightDiagnostic error = step.op->emitOpError()
                                    << "expected role @" << roles[role].name
                                    << " to wait for its turn with this memory (because role @" << roles[other].name
-                                   << " uses the same bytes), got nothing that says that the other is done";
+                                   << " uses the same bytes), got no synchronisation after the other role's use";
         error.attachNote(traces[other].steps[last[other] - 1].op->getLoc()) << "the other role's use";
         return error;
       }
@@ -354,9 +355,10 @@ LogicalResult ChannelVerifier::verifyProgress(ArrayRef<RoleTrace> traces) {
       if (inTurns[step.channel] && step.place &&
           (!before || (before->first != role && clock[before->first] < before->second)))
         return step.op->emitOpError() << "expected role @" << roles[role].name
-                                      << " to wait for its turn (because a slot's barrier tells a "
-                                      << "round from the one before alone, and place " << step.place - 1
-                                      << " may not have been received yet), got nothing that says so";
+                                      << " to wait for its turn (because the parity of a slot's mbarrier only tells "
+                                         "two consecutive rounds apart, and place "
+                                      << step.place - 1
+                                      << " may not have been received yet), got no synchronisation with its receive";
       join(clock, slot.committed);
     }
     clock[role] = at[role] + 1;
@@ -380,10 +382,11 @@ LogicalResult ChannelVerifier::verifyProgress(ArrayRef<RoleTrace> traces) {
     if (at[role] == trace.steps.size())
       continue;
     const ChannelStep &step = trace.steps[at[role]];
-    InFlightDiagnostic error = step.op->emitOpError()
-                               << "expected what this waits for to happen (because others go on to do it), got role @"
-                               << roles[role].name << " waiting forever at place " << step.place << " of a ring of "
-                               << channels[step.channel].getType().getSlots();
+    InFlightDiagnostic error =
+        step.op->emitOpError()
+        << "expected another role to complete what this waits for (because the kernel hangs otherwise), got role @"
+        << roles[role].name << " waiting forever at place " << step.place << " of a ring of "
+        << channels[step.channel].getType().getSlots();
     for (auto [other, blocked] : llvm::enumerate(traces))
       if (other != role && at[other] != blocked.steps.size())
         error.attachNote(blocked.steps[at[other]].op->getLoc()) << "role @" << roles[other].name << " waits here";

@@ -44,7 +44,7 @@ static std::optional<Block2D> blockOf(Value factor, Block *block, std::string &w
   }
   found.load = factor.getDefiningOp<tile::DescLoadOp>();
   if (!found.load || found.load->getBlock() != block || !alone || !found.type || found.type.getRank() != 2) {
-    why = "a factor is not a block that is loaded through a descriptor for this product alone, keys and values in the "
+    why = "a factor is not a block that is loaded through a descriptor for this product only, keys and values in the "
           "loop, queries in front of it";
     return std::nullopt;
   }
@@ -95,18 +95,18 @@ std::optional<ChainedProducts> schedule::findChainedProducts(func::FuncOp kernel
   chain.sums = dots[1];
   chain.loop = dyn_cast<scf::ForOp>(chain.scores->getParentOp());
   if (!chain.loop || chain.loop->getParentOp() != kernel) {
-    why = "the products are not in a loop of the kernel's own";
+    why = "the products are not in a loop directly in the kernel";
     return std::nullopt;
   }
   Block *body = chain.loop.getBody();
   DenseSet<Operation *> behindScores = dependents(chain.scores, chain.loop);
   Operation *left = chain.sums.getLhs().getDefiningOp();
   if (!left || !behindScores.contains(left) || !matchPattern(chain.scores.getAcc(), m_AnyZeroFloat())) {
-    why = "the second product's left factor does not follow from the first product";
+    why = "the second product's left factor is not computed from the first product";
     return std::nullopt;
   }
   if (!chain.sums.getResult().hasOneUse() || *chain.sums->user_begin() != body->getTerminator()) {
-    why = "the second product is not added to what the loop carries";
+    why = "the second product is not added to an accumulator that the loop carries";
     return std::nullopt;
   }
   chain.accumulator = chain.sums.getResult().use_begin()->getOperandNumber();
@@ -130,7 +130,7 @@ std::optional<ChainedProducts> schedule::findChainedProducts(func::FuncOp kernel
     if (chain.isPart(op) || op == left || llvm::any_of(op->getUsers(), [&](Operation *user) {
           return user != chain.sums && !chain.rescaling.contains(body->findAncestorOpInBlock(*user));
         })) {
-      why = "what the second product adds to has other uses";
+      why = "the second product's accumulator has other uses";
       return std::nullopt;
     }
   for (Operation &op : body->without_terminator()) {
@@ -151,7 +151,7 @@ std::optional<ChainedProducts> schedule::findChainedProducts(func::FuncOp kernel
     } else if (branch && chain.late && branch.getCondition() == chain.late.getCondition()) {
       // Taken in the same steps.
     } else if (isa<scf::IfOp, scf::ForOp, scf::WhileOp>(op)) {
-      why = "a loop or branch in the loop is not one that the last steps alone take";
+      why = "the loop contains a loop, or a branch that is not taken only by its last iterations";
       return std::nullopt;
     }
   }
@@ -163,7 +163,7 @@ std::optional<ChainedProducts> schedule::findChainedProducts(func::FuncOp kernel
   if (chain.late)
     steered.push_back(chain.late.getCondition());
   if (!isScalarWork(steered, kernel, /*reads=*/true)) {
-    why = "where to load, or how often, depends on tiles or on memory";
+    why = "the position or number of the loads depends on tiles or on memory";
     return std::nullopt;
   }
   return chain;

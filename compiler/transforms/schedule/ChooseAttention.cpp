@@ -33,7 +33,7 @@ std::optional<Schedule> schedule::chooseAttention(func::FuncOp kernel, ChainedPr
   if (!llvm::all_of(ArrayRef{chain.query.type, chain.keys.type, chain.values.type}, isHalf) ||
       !chain.scores.getType().getElementType().isF32() || !chain.sums.getType().getElementType().isF32() ||
       chain.query.type.getShape()[1] % 16) {
-    why = "chained products are made of elements of 16 bits, and summed in f32";
+    why = "chained products need 16-bit elements and f32 sums";
     return std::nullopt;
   }
   for (Block2D *block : {&chain.query, &chain.keys, &chain.values})
@@ -46,7 +46,7 @@ std::optional<Schedule> schedule::chooseAttention(func::FuncOp kernel, ChainedPr
   while (!consumers && groups > 1 && !fits(chain, groups))
     --groups;
   if (groups < 1 || groups > 3 || !fits(chain, groups)) {
-    why = "the queries do not go to groups of four warps in 64s, or scores and sums do not fit their registers";
+    why = "the queries do not divide into 64 rows per group of four warps, or scores and sums do not fit in registers";
     return std::nullopt;
   }
   schedule.consumers = int32_t(groups);
@@ -56,7 +56,7 @@ std::optional<Schedule> schedule::chooseAttention(func::FuncOp kernel, ChainedPr
   };
   auto query = bytesOf(chain.query.type), keys = bytesOf(chain.keys.type), values = bytesOf(chain.values.type);
   if (!query || !keys || !values) {
-    why = "the copy engine cannot lay the blocks out as products read them";
+    why = "the copy engine cannot write the blocks in the layout that products read";
     return std::nullopt;
   }
   tile::DescStoreOp store = copyableStore(chain, alignment);
@@ -78,7 +78,7 @@ std::optional<Schedule> schedule::chooseAttention(func::FuncOp kernel, ChainedPr
     fitting = with;
   }
   if (fitting < 1 || wanted < 1) {
-    why = "one stage does not fit shared memory";
+    why = "one stage does not fit in shared memory";
     return std::nullopt;
   }
   schedule.stagedStore = stored.has_value();

@@ -106,7 +106,7 @@ static bool liesAsAccumulators(Operation *op, const AlignmentAnalysis &alignment
 
 std::optional<Schedule> Chooser::choose(std::string &why) {
   if (asked == "none") {
-    why = "the launch asked for products where they stand";
+    why = "the launch set schedule=none";
     return std::nullopt;
   }
   if (asked != "simple")
@@ -123,7 +123,7 @@ std::optional<Schedule> Chooser::withRoles(std::string &why) {
   if (!target.has(Feature::BulkCopy) || !target.has(Feature::WarpgroupMma)) {
     // Kernels for this target expect no more, so only an explicit request gets a remark.
     if (asked != "auto")
-      why = "the target multiplies from registers";
+      why = "the target multiplies only from registers";
     return std::nullopt;
   }
   if (asked == kStreams) {
@@ -135,7 +135,7 @@ std::optional<Schedule> Chooser::withRoles(std::string &why) {
       return std::nullopt;
     if (ctas == 1)
       return chooseStreams(kernel, *streams, target, alignment, askedStages, askedConsumers, why);
-    why = "a cluster has no part in streamed products";
+    why = "streamed products do not support clusters";
     return std::nullopt;
   }
   int64_t dots = 0;
@@ -146,7 +146,7 @@ std::optional<Schedule> Chooser::withRoles(std::string &why) {
       return std::nullopt;
     if (ctas == 1)
       return chooseAttention(kernel, *chain, target, alignment, askedStages, askedConsumers, why);
-    why = "a cluster has no part in chained products";
+    why = "chained products do not support clusters";
     return std::nullopt;
   }
   std::optional<ProductLoop> product = findProductLoop(kernel, why);
@@ -183,7 +183,7 @@ int64_t Chooser::besideSlots(tile::DotOp dot, const StagedLoop &staged) const {
 
 std::optional<Schedule> Chooser::simple(std::string &why) {
   if (!target.has(Feature::CpAsync) || !target.has(Feature::WarpMma)) {
-    why = "the target does not copy past the registers of threads";
+    why = "the target has no asynchronous copies to shared memory";
     return std::nullopt;
   }
   std::optional<StagedLoop> staged = findStagedLoop(kernel, alignment, why);
@@ -220,8 +220,8 @@ std::optional<Schedule> Chooser::simple(std::string &why) {
   if (!askedStages && behind <= half && fitting(half) >= kSharedStages)
     schedule.stages = std::min(wanted, fitting(half));
   if (schedule.stages < 2) {
-    why = wanted < 2 ? "one stage was asked for, and a slot is read while the next is filled"
-                     : "two stages do not fit shared memory";
+    why = wanted < 2 ? "the launch set stages=1, but one slot is read while the next is filled"
+                     : "two stages do not fit in shared memory";
     return std::nullopt;
   }
   return schedule;
@@ -245,13 +245,13 @@ bool Chooser::maySplit(ProductLoop &product, bool swapped, std::string &why) con
   RankedTensorType type = product.dot.getType();
   Value from = product.loop.getInitArgs()[product.accumulator];
   if (!product.around.empty())
-    why = "ctas add their sums once a program, and the product's loop stands in another loop";
+    why = "ctas add their sums once per program, but the product's loop is inside another loop";
   else if (!matchPattern(from, m_Zero()) && !matchPattern(from, m_AnyZeroFloat()))
-    why = "ctas that share K begin from zero, and the product is added to something";
+    why = "ctas that split K start from zero, but the product is added to something else";
   else if (type.getElementTypeBitWidth() != 32)
-    why = "ctas send each other sums of 32 bits";
+    why = "ctas that split K exchange only 32-bit sums";
   else if (!sumMemory(product.stackedSums(swapped, ctas), ctas))
-    why = "the instruction's rows, or a cta's share of its columns, are no power of two of eights";
+    why = "the instruction's rows, or a cta's share of its columns, are not 8 times a power of two";
   return why.empty();
 }
 
@@ -306,7 +306,7 @@ std::optional<Schedule> Chooser::withRoles(ProductLoop &product, std::string &wh
   Schedule schedule;
   schedule.name = asked == "pingpong" ? "pingpong" : "cooperative";
   if (schedule.inTurns() && !product.around.empty()) {
-    why = "groups take turns by programs, and the product's loop stands in another loop";
+    why = "groups alternate between programs, but the product's loop is inside another loop";
     return std::nullopt;
   }
   auto element = [](Factor &factor) { return factor.block().getElementType(); };
@@ -321,12 +321,12 @@ std::optional<Schedule> Chooser::withRoles(ProductLoop &product, std::string &wh
   bool exact = !element(product.lhs).isF32() || product.dot.getPrecision() == tile::Precision::TF32;
   exact &= !product.isSummedApart() || int64_t(product.dot.getMaxImpreciseAcc()) >= depth;
   if (depth == 0 || !exact || product.dot.getType().getRank() != 2 || step % depth) {
-    why = "no instruction multiplies these types from memory as exactly as asked";
+    why = "no instruction multiplies these types from shared memory with the requested precision";
     return std::nullopt;
   }
   auto alongDepth = [&](Factor &factor) { return element(factor).getIntOrFloatBitWidth() == 16 || factor.across == 0; };
   if (!alongDepth(product.lhs) || !alongDepth(product.rhs)) {
-    why = "a factor is not contiguous along K, as elements of other than 16 bits have to be";
+    why = "a factor is not contiguous along K, which is required unless elements have 16 bits";
     return std::nullopt;
   }
   for (Factor *factor : {&product.lhs, &product.rhs})
@@ -348,7 +348,8 @@ std::optional<Schedule> Chooser::withRoles(ProductLoop &product, std::string &wh
     for (consumers = 3; consumers > 0 && !fits(consumers);)
       --consumers;
   if (consumers < 1 || (askedConsumers && consumers != *askedConsumers) || !fits(consumers)) {
-    why = "the tile's rows do not go to groups of four warps in 64s, or their accumulators do not fit";
+    why =
+        "the tile's rows do not divide into 64 per group of four warps, or their accumulators do not fit in registers";
     return std::nullopt;
   }
   schedule.consumers = consumers;
@@ -357,7 +358,7 @@ std::optional<Schedule> Chooser::withRoles(ProductLoop &product, std::string &wh
   auto lhs = slotMemory(product.lhs, ctas, schedule.cutOf(product.lhs, /*isLeft=*/true));
   auto rhs = slotMemory(product.rhs, ctas, schedule.cutOf(product.rhs, /*isLeft=*/false));
   if (!lhs || !rhs) {
-    why = "the copy engine cannot lay the blocks out as products read them";
+    why = "the copy engine cannot write the blocks in the layout that products read";
     return std::nullopt;
   }
   int64_t slot = llvm::alignTo(lhs->getBytes(), 1024) + llvm::alignTo(rhs->getBytes(), 1024) + 16;
@@ -366,7 +367,7 @@ std::optional<Schedule> Chooser::withRoles(ProductLoop &product, std::string &wh
     bytes -= 2 * llvm::alignTo(sumMemory(product.stackedSums(schedule.swapped, ctas), ctas)->getBytes() + 16, 1024);
   int64_t wanted = askedStages.value_or(kMaxStages), fitting = 0;
   if (wanted < 2) {
-    why = "one stage was asked for, and a slot is read until the next product is under way";
+    why = "the launch set stages=1, but a slot is read until the next product is in flight";
     return std::nullopt;
   }
   // Addends arrive and results leave through their own memory; otherwise they go through an exchange that the layouts
@@ -394,7 +395,7 @@ std::optional<Schedule> Chooser::withRoles(ProductLoop &product, std::string &wh
     }
   schedule.stages = std::min(wanted, fitting);
   if (fitting < 2) {
-    why = "two stages do not fit shared memory";
+    why = "two stages do not fit in shared memory";
     return std::nullopt;
   }
   schedule.apart = mayEndApart(product, beside, schedule);

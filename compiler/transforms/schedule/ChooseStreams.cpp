@@ -61,7 +61,7 @@ std::optional<Schedule> schedule::chooseStreams(func::FuncOp kernel, Streams &st
       return element.isF16() || element.isBF16();
     };
     if (!isHalf(dot.getLhs()) || !isHalf(dot.getRhs()) || !dot.getType().getElementType().isF32()) {
-      why = "streamed products are made of elements of 16 bits, and summed in f32";
+      why = "streamed products need 16-bit elements and f32 sums";
       return std::nullopt;
     }
   }
@@ -69,7 +69,8 @@ std::optional<Schedule> schedule::chooseStreams(func::FuncOp kernel, Streams &st
   while (!consumers && groups > 1 && !fits(streams, groups))
     --groups;
   if (groups < 1 || groups > 3 || !fits(streams, groups)) {
-    why = "rows of a product do not go to groups of four warps in 64s, or sums and products do not fit their registers";
+    why = "the rows of a product do not divide into 64 per group of four warps, or sums and products do not fit in "
+          "registers";
     return std::nullopt;
   }
   Schedule schedule;
@@ -84,7 +85,7 @@ std::optional<Schedule> schedule::chooseStreams(func::FuncOp kernel, Streams &st
       if (!mayFetch(stream.load, alignment, why))
         return std::nullopt;
       if (!memory) {
-        why = "the copy engine cannot lay the blocks out as products read them";
+        why = "the copy engine cannot write the blocks in the layout that products read";
         return std::nullopt;
       }
       (streams.isHeld(load) ? held : slot) += llvm::alignTo(memory->getBytes(), 1024) + 16;
@@ -93,7 +94,7 @@ std::optional<Schedule> schedule::chooseStreams(func::FuncOp kernel, Streams &st
   for (Type tile : streams.storedFactors()) {
     auto memory = streams.factorMemory(cast<RankedTensorType>(tile), groups);
     if (!memory) {
-      why = "a computed factor cannot be laid out as products read it";
+      why = "a computed factor cannot be stored in the layout that products read";
       return std::nullopt;
     }
     held += llvm::alignTo(memory->getBytes(), 1024);
@@ -117,7 +118,7 @@ std::optional<Schedule> schedule::chooseStreams(func::FuncOp kernel, Streams &st
   schedule.stagedStore = results > 0 && (left - results) / slot >= std::min<int64_t>(wanted, 2);
   int64_t fitting = (left - (schedule.stagedStore ? results : 0)) / slot;
   if (fitting < 1 || wanted < 1) {
-    why = "one stage does not fit shared memory";
+    why = "one stage does not fit in shared memory";
     return std::nullopt;
   }
   schedule.stages = int32_t(std::min(wanted, fitting));

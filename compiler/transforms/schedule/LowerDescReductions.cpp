@@ -64,8 +64,8 @@ struct LowerDescReductions : kiln::impl::LowerDescReductionsPassBase<LowerDescRe
       reductions.push_back(op);
       if (op.getDesc().getDefiningOp<tile::MakeDescOp>())
         return WalkResult::advance();
-      op.emitOpError("expected a descriptor that is made where it is used (because its extents and strides are asked "
-                     "for), got one that comes another way");
+      op.emitOpError("expected a descriptor that is made in this function (because its extents and strides must be "
+                     "known here), got one from elsewhere");
       return WalkResult::interrupt();
     });
     if (result.wasInterrupted())

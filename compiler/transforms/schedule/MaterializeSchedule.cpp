@@ -628,14 +628,16 @@ struct MaterializeSchedule : kiln::impl::MaterializeSchedulePassBase<Materialize
       kernel->removeAttr(kgpu::kScheduleAttrName);
       if (staged)
         return materializeSimple(kernel, *staged, schedule->stages);
-      kernel.emitOpError() << "expected a loop that multiplies what it loads (because it has the schedule simple), got "
-                           << "none: " << why;
+      kernel.emitOpError()
+          << "expected a loop that multiplies what it loads (because the kernel has the schedule simple), got none: "
+          << why;
       return signalPassFailure();
     }
     if (schedule->name == kAttention) {
       std::optional<ChainedProducts> chain = findChainedProducts(kernel, why);
       if (!chain) {
-        kernel.emitOpError() << "expected two chained products (because it has their schedule), got none: " << why;
+        kernel.emitOpError()
+            << "expected two chained products (because the kernel has the schedule attention), got none: " << why;
         return signalPassFailure();
       }
       return materializeAttention(kernel, *schedule, *chain);
@@ -643,14 +645,15 @@ struct MaterializeSchedule : kiln::impl::MaterializeSchedulePassBase<Materialize
     if (schedule->name == kStreams) {
       std::optional<Streams> streams = findStreams(kernel, why);
       if (!streams) {
-        kernel.emitOpError() << "expected products in loops (because it has their schedule), got none: " << why;
+        kernel.emitOpError() << "expected products in loops (because the kernel has the schedule streams), got none: "
+                             << why;
         return signalPassFailure();
       }
       return materializeStreams(kernel, *schedule, std::move(*streams));
     }
     std::optional<ProductLoop> product = findProductLoop(kernel, why);
     if (!product) {
-      kernel.emitOpError() << "expected a product loop (because it has a schedule), got none: " << why;
+      kernel.emitOpError() << "expected a product loop (because the kernel has a schedule), got none: " << why;
       return signalPassFailure();
     }
     Materializer(kernel, *schedule, *product).run();

@@ -35,7 +35,7 @@ static std::optional<Factor> factorOf(Value operand, scf::ForOp loop, std::strin
   factor.load = operand.getDefiningOp<tile::DescLoadOp>();
   bool inside = factor.load && factor.load->getParentOp() == loop;
   if (!inside || !operand.hasOneUse()) {
-    why = "a factor is not a block that the loop loads through a descriptor for this product alone";
+    why = "a factor is not a block that the loop loads through a descriptor for this product only";
     return std::nullopt;
   }
   factor.desc = factor.load.getDesc().getDefiningOp<tile::MakeDescOp>();
@@ -113,7 +113,7 @@ std::optional<ProductLoop> schedule::findProductLoop(func::FuncOp kernel, std::s
   for (Operation *parent = product.loop->getParentOp(); parent != kernel; parent = parent->getParentOp()) {
     auto loop = dyn_cast<scf::ForOp>(parent);
     if (!loop) {
-      why = "the loop stands in a branch";
+      why = "the loop is inside a branch";
       return std::nullopt;
     }
     product.around.insert(product.around.begin(), loop);
@@ -125,7 +125,7 @@ std::optional<ProductLoop> schedule::findProductLoop(func::FuncOp kernel, std::s
     llvm::append_range(steered, loop.getYieldedValues());
   }
   if (!isScalarWork(steered, kernel)) {
-    why = "where to load, or how often, depends on tiles or on memory";
+    why = "the position or number of the loads depends on tiles or on memory";
     return std::nullopt;
   }
   return product;
@@ -219,7 +219,7 @@ template <typename Write> static bool mayWriteBlock(Write write, const Alignment
     return false;
   for (auto [offset, side] : llvm::zip_equal(write.getOffsets(), block.getShape()))
     if (!reachesFromInside(offset, side, alignment)) {
-      why = "a block to be stored may begin before its array and reach into it";
+      why = "a stored block may begin before its array and overlap it";
       return false;
     }
   return true;
@@ -280,7 +280,7 @@ bool schedule::mayRunAhead(func::FuncOp kernel, ArrayRef<Operation *> loads, std
   for (Operation *store : stores)
     for (Operation *load : loads)
       if (!areDisjoint(load, store)) {
-        why = "what the kernel stores may be what it multiplies";
+        why = "the kernel's stores may overlap the factors that it loads";
         return false;
       }
   return true;

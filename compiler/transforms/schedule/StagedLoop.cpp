@@ -159,7 +159,7 @@ static bool followAddresses(StagedLoop &staged, std::string &why) {
       continue;
     bool computes = isMemoryEffectFree(op) && !isa<tile::DotOp>(op);
     if (op->getParentOp() != loop || op->getNumRegions() != 0 || !(computes || isPlainLoad(op))) {
-      why = "where to load depends on a branch, on products or on memory that is not just read";
+      why = "the position of a load depends on a branch, on products or on memory that is not read-only";
       return false;
     }
     found.insert(op);
@@ -200,12 +200,12 @@ static bool mayLoadAhead(func::FuncOp kernel, const StagedLoop &staged, std::str
   for (Operation *store : stores) {
     for (const StagedLoad &load : staged.loads)
       if (!areDisjoint(load.op, store)) {
-        why = "what the kernel stores may be what it multiplies";
+        why = "the kernel's stores may overlap the factors that it loads";
         return false;
       }
     for (Operation *op : staged.addresses)
       if (isa<tile::LoadOp>(op) && !areDisjoint(op, store)) {
-        why = "what the kernel stores may say where to load";
+        why = "the kernel's stores may overlap the memory that positions of loads are read from";
         return false;
       }
   }
@@ -240,22 +240,24 @@ std::optional<StagedLoop> schedule::findStagedLoop(func::FuncOp kernel, const Al
     }
   });
   if (!staged.loop || several) {
-    why = several ? "products stand in several places" : found ? "the product is not in a loop" : "there is no product";
+    why = several ? "the products are in several loops or blocks"
+          : found ? "the product is not in a loop"
+                  : "there is no product";
     return std::nullopt;
   }
   staged.products = dots.size();
   if (!llvm::all_of(dots, hasInstruction)) {
-    why = "no instruction multiplies these types from registers as exactly as asked";
+    why = "no instruction multiplies these types from registers with the requested precision";
     return std::nullopt;
   }
   if (staged.loop.getUnsignedCmp() || kgpu::clusterSize(kernel) > 1) {
-    why = "the loop counts without sign, or a cluster shares what it loads";
+    why = "the loop counter is unsigned, or a cluster shares the loads";
     return std::nullopt;
   }
   for (Operation *parent = staged.loop->getParentOp(); parent != kernel; parent = parent->getParentOp()) {
     auto loop = dyn_cast<scf::ForOp>(parent);
     if (!loop) {
-      why = "the loop stands in a branch";
+      why = "the loop is inside a branch";
       return std::nullopt;
     }
     staged.around.insert(staged.around.begin(), loop);

@@ -157,7 +157,7 @@ std::optional<Streams> schedule::findStreams(func::FuncOp kernel, std::string &w
   for (tile::DotOp dot : streams.dots) {
     streams.parts.insert(dot);
     if (!isa<scf::ForOp>(dot->getParentOp()) || !isSummed(dot)) {
-      why = "a product is not in a loop, or not a sum of its own or what its loop carries";
+      why = "a product is not in a loop, or is added to something other than an accumulator that its loop carries";
       return std::nullopt;
     }
     for (Value factor : {dot.getLhs(), dot.getRhs()}) {
@@ -177,11 +177,11 @@ std::optional<Streams> schedule::findStreams(func::FuncOp kernel, std::string &w
   }
   bool matrices = llvm::any_of(streams.blocks, [](auto &entry) { return !entry.second.isRow(); });
   if (!matrices) {
-    why = "nothing is loaded through descriptors for products alone";
+    why = "no block is loaded through a descriptor for products only";
     return std::nullopt;
   }
   if (!loops || !isScalarWork(steered, kernel, /*reads=*/true)) {
-    why = "where to load, or how often, depends on tiles, on memory that is written or on a branch";
+    why = "the position or number of the loads depends on tiles, on memory that is written or on a branch";
     return std::nullopt;
   }
   return streams;

@@ -699,7 +699,7 @@ void kiln::python::encodeParameter(LauncherState &state, unsigned index, PyObjec
   if (parameter.rule.isConstexpr) {
     ok = reader.addConstant(encoder, value);
   } else if (PyUnicode_Check(value) && value != parameter.defaultValue.ptr()) {
-    reader.problem = "expected an array or a number (because the parameter is no constexpr), got a string";
+    reader.problem = "expected an array or a number (because the parameter is not a constexpr), got a string";
     reader.hint = "annotate the parameter with kl.constexpr, if the string chooses between variants of the kernel";
   } else {
     ok = reader.addValue(encoder, parameter.rule, value);

@@ -181,8 +181,9 @@ PyObject *preparedVectorcall(PyObject *callable, PyObject *const *args, size_t f
     llvm::SmallVector<PyObject *, 16> values(prepared.values.size(), nullptr);
     PyObject *stream = nullptr, *last = nullptr;
     if (positional > values.size()) {
-      PyErr_Format(PyExc_TypeError, "expected at most %zu arguments (because the kernel has so many), got %zu",
-                   values.size(), positional);
+      PyErr_Format(PyExc_TypeError,
+                   "expected at most %zu arguments (because the kernel has no more parameters), got %zu", values.size(),
+                   positional);
       return nullptr;
     }
     std::copy(args, args + positional, values.begin());

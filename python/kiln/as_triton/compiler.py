@@ -330,6 +330,6 @@ def compile(src: Any, target: GPUTarget | None = None, options: Mapping[str, Any
 def make_backend(target: GPUTarget) -> Any:
     """Refused: Kiln's compiler has no backends in Python."""
     raise errors.UsageError(
-        f"expected no look into a backend (because Kiln has none in Python), got make_backend({target})",
+        f"expected triton.compile instead of a backend (because Kiln has none in Python), got make_backend({target})",
         hint="triton.compile(src, target) compiles for a target",
     )

@@ -29,7 +29,7 @@ def create_ragged_descriptor(T: Any, block_shape: Sequence[int], ragged_dim: int
     rank = len(T.shape)
     if rank not in (2, 3) or len(block_shape) != rank:
         raise errors.LaunchError(
-            f"create_ragged_descriptor: expected 2 or 3 dimensions and a block of as many, got {rank} and "
+            f"create_ragged_descriptor: expected 2 or 3 dimensions and a block of the same rank, got {rank} and "
             f"{list(block_shape)}"
         )
     if not 0 <= (ragged_dim + rank if ragged_dim < 0 else ragged_dim) < rank - 1:

@@ -112,7 +112,7 @@ def _collect(options: argparse.Namespace) -> int:
     path = _path(options)
     if _mode(path) != 0o700:
         raise errors.UserError(
-            f"expected a folder of mode 700 (because a cache lets in its user alone, and other folders stay as they"
+            f"expected a folder of mode 700 (because only its user may use a cache, and other folders stay as they"
             f" are), got {path} of mode {_mode(path):o}"
         )
     store = _open(path, write=True)

@@ -104,7 +104,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         for option in ("signature", "disjoint"):
             if getattr(options, option):
-                raise errors.UserError(f"expected --{option} with FILE.py::NAME alone (because {path} says it)")
+                raise errors.UserError(f"expected --{option} only with FILE.py::NAME (because {path} determines it)")
         name, artifact = _from_stage(path, settings)
     if options.timing:
         for step, milliseconds in artifact.timings.items():

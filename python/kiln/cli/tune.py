@@ -97,7 +97,7 @@ def _products(options: argparse.Namespace) -> Any:
     try:
         rows = tuple(int(part) for part in options.rows.split(",")) if options.rows else models.ROWS
     except ValueError:
-        raise errors.UserError(f"--rows: expected numbers parted by commas, got {options.rows!r}") from None
+        raise errors.UserError(f"--rows: expected numbers separated by commas, got {options.rows!r}") from None
     wanted = models.shapes(options.shapes or ",".join(models.MODELS), rows)
     gemm = Gemm(options.dtype, options.rep or 100.0, options.count)
     for shape in wanted:

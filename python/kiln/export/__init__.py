@@ -77,7 +77,7 @@ def export_kernel(
             raise errors.UserError(f"expected a {what} that C++ takes, got {text!r}")
         for keyword in KEYWORDS.intersection(text.split("::")):
             other = "" if what == "namespace" else "; give another with --name"
-            raise errors.UserError(f"expected a {what} that is no keyword of C++, got {keyword!r}{other}")
+            raise errors.UserError(f"expected a {what} that is not a keyword of C++, got {keyword!r}{other}")
     if not variants:
         raise errors.UserError("expected at least one signature and target, got none")
     compiled = [_compile(kernel, variant, f"{name}_{index}") for index, variant in enumerate(variants)]

@@ -97,7 +97,7 @@ class Calls(Walker):
         parameters = {p.name for p in self.function.params if p.is_constexpr}
         for name in given:
             if isinstance(name, ast.Name) and name.id in parameters and not scopes.is_static(self.scope.get(name.id)):
-                error.hint = f"give what changes another name: {name.id} is no constexpr once a loop assigns to it"
+                error.hint = f"give what changes another name: {name.id} is not a constexpr once a loop assigns to it"
                 return
             if isinstance(name, ast.Name) and name.id in self.annotated:
                 error.note(f"{name.id} got a value known only at run time here", self.range(self.annotated[name.id]))

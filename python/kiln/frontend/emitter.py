@@ -186,12 +186,12 @@ class Emitter:
             self.has_effects = True
             if name not in _EFFECTS_OF_ELEMENTS:
                 raise CompilationError(
-                    "expected loads, stores, atomics and assertions alone in a function of elements (because they"
+                    "expected only loads, stores, atomics and assertions in a function of elements (because they"
                     f" happen for each by itself, in any order), got {_EFFECTS[name]} in {self.combining[-1]}"
                 )
         if any(text.startswith(("tensor<", "!tile.desc", "!tile.block_ptr")) for text in result_types):
             raise CompilationError(
-                f"expected scalars in {self.combining[-1]} (because it is about single elements), got a tile"
+                f"expected scalars in {self.combining[-1]} (because it is applied to single elements), got a tile"
             )
 
     def map_region(self, fn: Any, argument_types: Sequence[Any], what: str) -> tuple[int, list[Any]]:
@@ -312,8 +312,8 @@ class Emitter:
         if count != len(types):
             raise self._blame_combine(
                 fn,
-                f"expected {len(types)} value{'s' * (len(types) > 1)} from the combine function {name} (because as many"
-                f" tiles are reduced), got {count}",
+                f"expected {len(types)} value{'s' * (len(types) > 1)} from the combine function {name} (because it"
+                f" returns one for each tile), got {count}",
                 hint="return one value for each tile, in order",
             )
         if isinstance(part, values.constexpr) and isinstance(part.value, (bool, int, float)):

@@ -404,8 +404,7 @@ class Expressions(Walker):
         if isinstance(value, str):
             return [values.constexpr(character) for character in value]
         error = CompilationError(
-            "expected a tuple (because its elements are taken one by one at compile time), got"
-            f" {scopes.describe(value)}",
+            f"expected a tuple (because its elements are visited at compile time), got {scopes.describe(value)}",
             hint=hint,
         )
         raise self.locate(error, node)

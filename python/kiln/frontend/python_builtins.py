@@ -63,8 +63,7 @@ def _items(name: str, value: Any) -> list[Any]:
     """The elements of a tuple; for a tile, an error that suggests the language's function instead of Python's."""
     if isinstance(value, values.tensor):
         raise CompilationError(
-            f"expected a tuple as argument of Python's {name} (because it goes through it while compiling), got"
-            f" {value.type}",
+            f"expected a tuple as argument of Python's {name} (because it iterates at compile time), got {value.type}",
             hint=suggestions.of_reduction(name),
         )
     return list(value)
@@ -198,7 +197,7 @@ def _type(value: Any) -> Any:
 def _loop_only(name: str) -> Callable[..., Any]:
     def run(*arguments: Any, **options: Any) -> Any:
         raise CompilationError(
-            f"expected {name} to be what a for loop runs over, got a call of it elsewhere",
+            f"expected {name} only as the iterable of a for loop, got it elsewhere",
             hint="use kl.arange for a tile",
         )
 

@@ -53,7 +53,7 @@ class type_:
     @property
     def mlir(self) -> str:
         """The type in the IR, as text."""
-        raise TypeError(f"{self.name} is no type of an IR value")
+        raise TypeError(f"{self.name} is not the type of an IR value")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, type_) and self.name == other.name

@@ -344,7 +344,7 @@ class tensor(Operators):
         from kiln.errors import CompilationError
 
         raise CompilationError(
-            f"expected a tuple (because its elements are taken one by one at compile time), got {self.type}",
+            f"expected a tuple (because its elements are visited at compile time), got {self.type}",
             hint="a tile is one value: reduce it with kl.sum, kl.max or kl.reduce, or take it apart with kl.split",
         )
 

@@ -535,7 +535,7 @@ class Heuristics(_Decorated):
             return
         near = errors.near_match(asked, arguments)
         raise errors.LaunchError(
-            f"expected the heuristic for {name!r} to ask for arguments of this launch, got {asked!r}",
+            f"expected the heuristic for {name!r} to read arguments of this launch, got {asked!r}",
             kernel=_base(self.fn).__name__,
             hint=f"did you mean {near!r}?" if near else f"the arguments are {', '.join(map(repr, arguments))}",
         ) from error

@@ -130,7 +130,7 @@ class Refusals:
             return
         near = errors.near_match(name, meta)
         raise errors.LaunchError(
-            f"expected the grid function to ask for arguments of this launch, got {name!r}",
+            f"expected the grid function to read arguments of this launch, got {name!r}",
             kernel=self.name,
             caller=caller(),
             hint=f"did you mean {near!r}?" if near else f"the arguments are {', '.join(map(repr, meta))}",

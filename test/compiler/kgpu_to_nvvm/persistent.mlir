@@ -86,7 +86,7 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 2 : i32} {
 
 module attributes {kgpu.num_warps = 4 : i32} {
   func.func public @id(%x: !tile.ptr<i32>) attributes {tile.kernel, kgpu.persistent} {
-    // expected-error @below {{expected none in a persistent kernel (because a block runs many program instances there), got one}}
+    // expected-error @below {{expected no such op in a persistent kernel (because a block runs many program instances there), got one}}
     %p = tile.program_id x : i32
     tile.store %x, %p : !tile.ptr<i32>, i32
     return
@@ -97,7 +97,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 module attributes {kgpu.num_warps = 4 : i32} {
   func.func public @unmarked(%x: !tile.ptr<i32>) attributes {tile.kernel} {
-    // expected-error @below {{expected a kernel marked kgpu.persistent (because others are launched with a block for every program instance), got another}}
+    // expected-error @below {{expected a kernel marked kgpu.persistent (because others are launched with one block per program instance), got an unmarked one}}
     %p = kgpu.first_program : i32
     tile.store %x, %p : !tile.ptr<i32>, i32
     return
@@ -111,7 +111,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
     %v = tile.load %x : !tile.ptr<i32> -> i32
     %zero = arith.constant 0 : i32
     %ok = arith.cmpi eq, %v, %zero : i32
-    // expected-error @below {{expected the loop from kgpu.first_program in steps of kgpu.program_step around it}}
+    // expected-error @below {{expected this in a loop from kgpu.first_program in steps of kgpu.program_step}}
     tile.assert %ok, "v" : i1
     return
   }

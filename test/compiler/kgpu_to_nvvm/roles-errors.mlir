@@ -33,7 +33,7 @@ module attributes {kgpu.max_registers = 100 : i32} {
 
 module {
   func.func public @threads() attributes {tile.kernel} {
-    // expected-error @below {{expected at most 1024 threads (because they are one block's), got 1152}}
+    // expected-error @below {{expected at most 1024 threads (because a block holds no more), got 1152}}
     kgpu.roles @load warps 1 {
       kgpu.end_role
     } @multiply groups 8 warps 4 {

@@ -21,7 +21,7 @@ module {
     %signed = arith.extsi %m : i16 to i32
     %both = arith.extui %signed : i32 to i64
     %d = tile.make_desc %x, shape [%both, %n] strides [%n, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
-    // expected-error @below {{expected a base that is an argument and extents and strides widened one way}}
+    // expected-error @below {{expected an argument as base, and extents and strides that are all sign- or all zero-extended}}
     %t = kgpu.tensor_map %d box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
     return
   }

@@ -33,7 +33,7 @@
 // NM: {{^[0-9a-f]+}} T kiln_resume
 // NM-NOT: U
 // OTHER: expected target cpu-avx2 (because the text was made for it), got cpu-sse
-// BACK: expected a stage from asm on (because that is where this starts), got llvm
+// BACK: expected a stage from asm onwards (because the input is of that stage), got llvm
 // DUMP: 001.resume.2.cpu.mlir
 // DUMP-NEXT: 001.resume.3.ll
 // DUMP-NEXT: 001.resume.4.s

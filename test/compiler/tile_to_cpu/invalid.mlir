@@ -14,7 +14,7 @@ func.func @extern(%p: !tile.ptr<f32>) attributes {tile.kernel} {
   %ps = tile.splat %p : !tile.ptr<f32> -> tensor<16x!tile.ptr<f32>>
   %q = tile.addptr %ps, %r : tensor<16x!tile.ptr<f32>>, tensor<16xi32>
   %v = tile.load %q : tensor<16x!tile.ptr<f32>> -> tensor<16xf32>
-  // expected-error @+1 {{expected a function of libdevice with its own types (because the cpu target links no other library), got '__nv_nothingf'}}
+  // expected-error @+1 {{expected a libdevice function with its declared types (because the cpu target links no other library), got '__nv_nothingf'}}
   %y = tile.extern_call "__nv_nothingf" from "libdevice" (%v) {isPure} : (tensor<16xf32>) -> tensor<16xf32>
   tile.store %q, %y : tensor<16x!tile.ptr<f32>>, tensor<16xf32>
   return

@@ -26,7 +26,7 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.num_groups = 3 : i32} {
   func.func @groups_without_rows(%c: tensor<64x64xf32>) {
     %a = kgpu.alloc : !kgpu.mem<64x64xf16, #a>
     %b = kgpu.alloc : !kgpu.mem<64x64xf16, #b>
-    // expected-error @+1 {{expected tiles that its threads can hold as fragments (because the instruction says where elements lie), got 'tensor<64x64xf32>' for 3 groups of 4 warps}}
+    // expected-error @+1 {{expected tiles that its threads can hold as fragments (because the instruction fixes which thread holds which element), got 'tensor<64x64xf32>' for 3 groups of 4 warps}}
     %d = kgpu.warpgroup_mma %a, %b, %c : !kgpu.mem<64x64xf16, #a>, !kgpu.mem<64x64xf16, #b> -> tensor<64x64xf32>
     return
   }

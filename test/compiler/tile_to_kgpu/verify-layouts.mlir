@@ -49,7 +49,7 @@ module attributes {kgpu.cluster = 2 : i32} {
 #a = #layout.map<blocked [64] order [0] vector 1 warps 4>
 #b = #layout.map<blocked [64] order [0] vector 2 warps 4>
 func.func @access(%p: tensor<64x!tile.ptr<f32>, #a>, %v: tensor<64xf32, #b>) {
-  // expected-error @+1 {{expected tiles of one layout (because each thread works on its own elements), got}}
+  // expected-error @+1 {{expected tiles of one layout (because each thread operates only on its own elements), got}}
   tile.store %p, %v : tensor<64x!tile.ptr<f32>, #a>, tensor<64xf32, #b>
   return
 }

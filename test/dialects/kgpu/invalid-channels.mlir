@@ -6,19 +6,19 @@ func.func private @channel_type_c1(!kgpu.channel<0 x (!kgpu.mem<32xf32, #layout.
 
 // -----
 
-// expected-error @below {{expected parts that are a !kgpu.mem (because slots are shared memory), got 'tensor<32xf32>'}}
+// expected-error @below {{expected parts of type !kgpu.mem (because slots are shared memory), got 'tensor<32xf32>'}}
 func.func private @channel_type_c2(!kgpu.channel<2 x (tensor<32xf32>)>)
 
 // -----
 
-// expected-error @below {{expected at least one slot (because it is a place in a ring), got 0}}
+// expected-error @below {{expected at least one slot (because a cursor is a position in a ring), got 0}}
 func.func private @cursor_type_c1(!kgpu.cursor<0>)
 
 // -----
 
 !m = !kgpu.mem<32xf32, #layout.map<row_major [32]>>
 func.func @channel_c1() {
-  // expected-error @below {{expected an offset of at least 0 that 1024 divides (because swizzles repeat by that), got 512}}
+  // expected-error @below {{expected an offset of at least 0 that 1024 divides (because swizzle patterns repeat at that distance), got 512}}
   %c = kgpu.channel threads fillers 4 readers 4 {offset = 512 : i64} : !kgpu.channel<2 x (!m)>
   return
 }
@@ -26,7 +26,7 @@ func.func @channel_c1() {
 // -----
 
 func.func @channel_c1_without_parts() {
-  // expected-error @below {{expected an offset of at least 0 that 16 divides (because its mbarriers need that), got 520}}
+  // expected-error @below {{expected an offset of at least 0 that 16 divides (because mbarriers need that alignment), got 520}}
   %c = kgpu.channel threads fillers 4 readers 4 {offset = 520 : i64} : !kgpu.channel<1 x ()>
   return
 }
@@ -45,7 +45,7 @@ func.func @channel_c2() {
 !m = !kgpu.mem<32xf32, #layout.map<row_major [32]>>
 func.func @channel_c3(%if: i1) {
   scf.if %if {
-    // expected-error @below {{expected to stand in the function's body (because it lives as long as the kernel), got scf.if around it}}
+    // expected-error @below {{expected this in the function's body (because a channel lives as long as the kernel), got scf.if around it}}
     %c = kgpu.channel threads fillers 4 readers 4 : !kgpu.channel<2 x (!m)>
   }
   return
@@ -65,7 +65,7 @@ func.func @acquire_c1(%c: !kgpu.channel<2 x (!m)>, %p: !kgpu.cursor<3>) {
 !m = !kgpu.mem<32xf32, #layout.map<row_major [32]>>
 !n = !kgpu.mem<32xi32, #layout.map<row_major [32]>>
 func.func @acquire_c2(%c: !kgpu.channel<2 x (!m, !n)>, %p: !kgpu.cursor<2>) {
-  // expected-error @below {{expected the channel's parts (because the slot has those), got}}
+  // expected-error @below {{expected results of the types of the channel's parts, got}}
   %m = kgpu.acquire %c[%p] : !kgpu.channel<2 x (!m, !n)> -> !m
   return
 }
@@ -93,7 +93,7 @@ func.func @receive_c1(%c: !kgpu.channel<2 x (!m)>, %p: !kgpu.cursor<1>) {
 !m = !kgpu.mem<32xf32, #layout.map<row_major [32]>>
 !n = !kgpu.mem<32xi32, #layout.map<row_major [32]>>
 func.func @receive_c2(%c: !kgpu.channel<2 x (!m, !n)>, %p: !kgpu.cursor<2>) {
-  // expected-error @below {{expected the channel's parts (because the slot has those), got}}
+  // expected-error @below {{expected results of the types of the channel's parts, got}}
   %m:2 = kgpu.receive %c[%p] : !kgpu.channel<2 x (!m, !n)> -> !n, !m
   return
 }
@@ -112,7 +112,7 @@ func.func @release_c1(%c: !kgpu.channel<2 x (!m)>, %p: !kgpu.cursor<3>) {
 func.func @tensor_map_c1(%b: !tile.ptr<f16>, %m: i64, %n: i64, %s: i64) {
   %one = arith.constant 1 : i64
   %d = tile.make_desc %b, shape [%m, %n] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<512x64xf16>>
-  // expected-error @below {{expected one side of 1 to 256 per dimension of the block (because that is what one copy moves), got [512, 64]}}
+  // expected-error @below {{expected one side of 1 to 256 per dimension of the block (because a copy moves no larger box), got [512, 64]}}
   %t = kgpu.tensor_map %d box [512, 64] swizzle 128 : !tile.desc<tensor<512x64xf16>>
   return
 }
@@ -122,7 +122,7 @@ func.func @tensor_map_c1(%b: !tile.ptr<f16>, %m: i64, %n: i64, %s: i64) {
 func.func @tensor_map_c2_swizzle(%b: !tile.ptr<f16>, %m: i64, %n: i64, %s: i64) {
   %one = arith.constant 1 : i64
   %d = tile.make_desc %b, shape [%m, %n] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
-  // expected-error @below {{expected a swizzle of 0, 32, 64 or 128 bytes and rows of 16s within it (because the copy engine has those), got 64 and rows of 128}}
+  // expected-error @below {{expected a swizzle of 0, 32, 64 or 128 bytes and rows of a multiple of 16 bytes within it (because the copy engine supports no others), got 64 and rows of 128}}
   %t = kgpu.tensor_map %d box [128, 64] swizzle 64 : !tile.desc<tensor<128x64xf16>>
   return
 }
@@ -132,7 +132,7 @@ func.func @tensor_map_c2_swizzle(%b: !tile.ptr<f16>, %m: i64, %n: i64, %s: i64) 
 func.func @tensor_map_c2_rows(%b: !tile.ptr<f16>, %m: i64, %n: i64, %s: i64) {
   %one = arith.constant 1 : i64
   %d = tile.make_desc %b, shape [%m, %n] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x4xf16>>
-  // expected-error @below {{and rows of 16s within it (because the copy engine has those), got 0 and rows of 8}}
+  // expected-error @below {{and rows of a multiple of 16 bytes within it (because the copy engine supports no others), got 0 and rows of 8}}
   %t = kgpu.tensor_map %d box [128, 4] swizzle 0 : !tile.desc<tensor<128x4xf16>>
   return
 }
@@ -143,7 +143,7 @@ func.func @tensor_map_c3(%b: !tile.ptr<f16>, %m: i64, %s: i64) {
   %one = arith.constant 1 : i64
   %n = arith.addi %m, %one : i64
   %d = tile.make_desc %b, shape [%m, %n] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
-  // expected-error @below {{expected a descriptor made of the kernel's arguments and constants (because the launch makes the map), got another}}
+  // expected-error @below {{expected a descriptor made from the kernel's arguments and constants (because the launch builds the tensor map), got another}}
   %t = kgpu.tensor_map %d box [128, 64] swizzle 128 : !tile.desc<tensor<128x64xf16>>
   return
 }
@@ -152,7 +152,7 @@ func.func @tensor_map_c3(%b: !tile.ptr<f16>, %m: i64, %s: i64) {
 
 func.func @tensor_map_c4(%b: !tile.ptr<f16>, %m: i64, %s: i64) {
   %d = tile.make_desc %b, shape [%m, %m] strides [%s, %s] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
-  // expected-error @below {{expected rank 1 to 5 and 1 as the last stride (because the copy engine reads rows), got rank 2 and}}
+  // expected-error @below {{expected rank 1 to 5 and a last stride of 1 (because the copy engine reads contiguous rows), got rank 2 and}}
   %t = kgpu.tensor_map %d box [128, 64] swizzle 128 : !tile.desc<tensor<128x64xf16>>
   return
 }
@@ -166,7 +166,7 @@ func.func @copy_in_c1(%b: !tile.ptr<f16>, %e: i64, %p: !kgpu.cursor<2>, %i: i32)
   %t = kgpu.tensor_map %d box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
   %c = kgpu.channel bytes fillers 1 readers 4 : !kgpu.channel<2 x (!m)>
   %s = kgpu.acquire %c[%p] : !kgpu.channel<2 x (!m)> -> !m
-  // expected-error @below {{expected one offset per dimension of the box (because it is a position), got 1}}
+  // expected-error @below {{expected one offset per dimension of the box, got 1}}
   kgpu.copy_in %t[%i] to %s of %c[%p] : !m, !kgpu.channel<2 x (!m)>
   return
 }
@@ -181,7 +181,7 @@ func.func @copy_in_c2(%b: !tile.ptr<f16>, %e: i64, %p: !kgpu.cursor<2>, %i: i32)
   %c = kgpu.channel bytes fillers 1 readers 4 : !kgpu.channel<2 x (!m)>
   %s = kgpu.acquire %c[%p] : !kgpu.channel<2 x (!m)> -> !m
   %q = kgpu.advance %p : !kgpu.cursor<2>
-  // expected-error @below {{expected memory that was acquired of this channel and cursor (because its barrier counts what comes there), got another}}
+  // expected-error @below {{expected memory acquired from this channel at this cursor (because the slot's mbarrier counts the bytes that arrive), got other memory}}
   kgpu.copy_in %t[%i, %i] to %s of %c[%q] : !m, !kgpu.channel<2 x (!m)>
   return
 }
@@ -254,7 +254,7 @@ func.func @copy_in_c4(%b: !tile.ptr<f16>, %e: i64, %p: !kgpu.cursor<2>, %i: i32)
   %t = kgpu.tensor_map %d box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
   %c = kgpu.channel threads fillers 4 readers 4 : !kgpu.channel<2 x (!m)>
   %s = kgpu.acquire %c[%p] : !kgpu.channel<2 x (!m)> -> !m
-  // expected-error @below {{expected a channel that completes by bytes (because copies announce those), got one that completes by threads}}
+  // expected-error @below {{expected a channel that completes by bytes (because the copy engine signals bytes), got one that completes by threads}}
   kgpu.copy_in %t[%i, %i] to %s of %c[%p] : !m, !kgpu.channel<2 x (!m)>
   return
 }
@@ -264,7 +264,7 @@ func.func @copy_in_c4(%b: !tile.ptr<f16>, %e: i64, %p: !kgpu.cursor<2>, %i: i32)
 !m = !kgpu.mem<32xf32, #layout.map<row_major [32]>>
 func.func @receive_c3(%p: !kgpu.cursor<2>) {
   %c = kgpu.channel threads fillers 4 readers 4 : !kgpu.channel<2 x (!m)>
-  // expected-error @below {{expected a number of groups under way, 0 unless the channel completes by groups (because other slots have a barrier of their own), got 1}}
+  // expected-error @below {{expected a number of pending groups, 0 unless the channel completes by groups (because other slots have an mbarrier each), got 1}}
   %m = kgpu.receive %c[%p] pending 1 : !kgpu.channel<2 x (!m)> -> !m
   return
 }
@@ -275,7 +275,7 @@ func.func @receive_c3(%p: !kgpu.cursor<2>) {
 func.func @copy_block_c1(%d: !tile.desc<tensor<64x64xf16>>, %p: !kgpu.cursor<2>, %i: i32) {
   %c = kgpu.channel groups fillers 4 readers 4 : !kgpu.channel<2 x (!m)>
   %s = kgpu.acquire %c[%p] : !kgpu.channel<2 x (!m)> -> !m
-  // expected-error @below {{expected one offset per dimension of the block (because it is a position), got 1}}
+  // expected-error @below {{expected one offset per dimension of the block, got 1}}
   kgpu.copy_block %d[%i] to %s of %c[%p] : !tile.desc<tensor<64x64xf16>>, !m, !kgpu.channel<2 x (!m)>
   return
 }
@@ -298,7 +298,7 @@ func.func @copy_block_c2(%d: !tile.desc<tensor<64x64xf16>>, %p: !kgpu.cursor<2>,
   %c = kgpu.channel groups fillers 4 readers 4 : !kgpu.channel<2 x (!m)>
   %s = kgpu.acquire %c[%p] : !kgpu.channel<2 x (!m)> -> !m
   %q = kgpu.advance %p : !kgpu.cursor<2>
-  // expected-error @below {{expected memory that was acquired of this channel and cursor (because their commit closes the group of these copies), got another}}
+  // expected-error @below {{expected memory acquired from this channel at this cursor (because its commit commits the group of these copies), got other memory}}
   kgpu.copy_block %d[%i, %i] to %s of %c[%q] : !tile.desc<tensor<64x64xf16>>, !m, !kgpu.channel<2 x (!m)>
   return
 }
@@ -309,7 +309,7 @@ func.func @copy_block_c2(%d: !tile.desc<tensor<64x64xf16>>, %p: !kgpu.cursor<2>,
 func.func @copy_block_c3(%d: !tile.desc<tensor<64x32xf16>>, %p: !kgpu.cursor<2>, %i: i32) {
   %c = kgpu.channel groups fillers 4 readers 4 : !kgpu.channel<2 x (!m)>
   %s = kgpu.acquire %c[%p] : !kgpu.channel<2 x (!m)> -> !m
-  // expected-error @below {{expected memory of that shape and those elements (because each has its place), got}}
+  // expected-error @below {{expected memory of the shape and element type of the copied tile, got}}
   kgpu.copy_block %d[%i, %i] to %s of %c[%p] : !tile.desc<tensor<64x32xf16>>, !m, !kgpu.channel<2 x (!m)>
   return
 }
@@ -320,7 +320,7 @@ func.func @copy_block_c3(%d: !tile.desc<tensor<64x32xf16>>, %p: !kgpu.cursor<2>,
 func.func @copy_block_c4(%d: !tile.desc<tensor<64x64xf16>>, %p: !kgpu.cursor<2>, %i: i32) {
   %c = kgpu.channel threads fillers 4 readers 4 : !kgpu.channel<2 x (!m)>
   %s = kgpu.acquire %c[%p] : !kgpu.channel<2 x (!m)> -> !m
-  // expected-error @below {{expected a channel that completes by groups (because threads close those), got one that completes by threads}}
+  // expected-error @below {{expected a channel that completes by groups (because copies by threads are committed in groups), got one that completes by threads}}
   kgpu.copy_block %d[%i, %i] to %s of %c[%p] : !tile.desc<tensor<64x64xf16>>, !m, !kgpu.channel<2 x (!m)>
   return
 }
@@ -331,7 +331,7 @@ func.func @copy_block_c4(%d: !tile.desc<tensor<64x64xf16>>, %p: !kgpu.cursor<2>,
 func.func @copy_tile_c1(%x: tensor<64x64x!tile.ptr<f16>>, %inside: tensor<64x32xi1>, %p: !kgpu.cursor<2>) {
   %c = kgpu.channel groups fillers 4 readers 4 : !kgpu.channel<2 x (!m)>
   %s = kgpu.acquire %c[%p] : !kgpu.channel<2 x (!m)> -> !m
-  // expected-error @below {{expected a tile of pointers and a mask of its shape (because it says which of them), got}}
+  // expected-error @below {{expected a tile of pointers and a mask of its shape (because each pointer needs its own condition), got}}
   kgpu.copy_tile %x mask %inside to %s of %c[%p] : tensor<64x64x!tile.ptr<f16>> mask tensor<64x32xi1>, !m, !kgpu.channel<2 x (!m)>
   return
 }
@@ -342,7 +342,7 @@ func.func @copy_tile_c1(%x: tensor<64x64x!tile.ptr<f16>>, %inside: tensor<64x32x
 func.func @copy_tile_c2(%x: tensor<64x64x!tile.ptr<f16>>, %p: !kgpu.cursor<2>) {
   %c = kgpu.channel groups fillers 4 readers 4 : !kgpu.channel<2 x (!m)>
   %s = kgpu.receive %c[%p] : !kgpu.channel<2 x (!m)> -> !m
-  // expected-error @below {{expected memory that was acquired of this channel and cursor (because their commit closes the group of these copies), got another}}
+  // expected-error @below {{expected memory acquired from this channel at this cursor (because its commit commits the group of these copies), got other memory}}
   kgpu.copy_tile %x to %s of %c[%p] : tensor<64x64x!tile.ptr<f16>>, !m, !kgpu.channel<2 x (!m)>
   return
 }
@@ -353,7 +353,7 @@ func.func @copy_tile_c2(%x: tensor<64x64x!tile.ptr<f16>>, %p: !kgpu.cursor<2>) {
 func.func @copy_tile_c3(%x: tensor<64x64x!tile.ptr<bf16>>, %p: !kgpu.cursor<2>) {
   %c = kgpu.channel groups fillers 4 readers 4 : !kgpu.channel<2 x (!m)>
   %s = kgpu.acquire %c[%p] : !kgpu.channel<2 x (!m)> -> !m
-  // expected-error @below {{expected memory of that shape and those elements (because each has its place), got}}
+  // expected-error @below {{expected memory of the shape and element type of the copied tile, got}}
   kgpu.copy_tile %x to %s of %c[%p] : tensor<64x64x!tile.ptr<bf16>>, !m, !kgpu.channel<2 x (!m)>
   return
 }
@@ -364,7 +364,7 @@ func.func @copy_tile_c3(%x: tensor<64x64x!tile.ptr<bf16>>, %p: !kgpu.cursor<2>) 
 func.func @copy_tile_c4(%x: tensor<64x64x!tile.ptr<f16>>, %p: !kgpu.cursor<2>) {
   %c = kgpu.channel bytes fillers 1 readers 4 : !kgpu.channel<2 x (!m)>
   %s = kgpu.acquire %c[%p] : !kgpu.channel<2 x (!m)> -> !m
-  // expected-error @below {{expected a channel that completes by groups (because threads close those), got one that completes by bytes}}
+  // expected-error @below {{expected a channel that completes by groups (because copies by threads are committed in groups), got one that completes by bytes}}
   kgpu.copy_tile %x to %s of %c[%p] : tensor<64x64x!tile.ptr<f16>>, !m, !kgpu.channel<2 x (!m)>
   return
 }
@@ -405,7 +405,7 @@ func.func @prefetch_c1(%b: !tile.ptr<f16>, %e: i64, %i: i32) {
   %one = arith.constant 1 : i64
   %d = tile.make_desc %b, shape [%e, %e] strides [%e, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
   %t = kgpu.tensor_map %d box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
-  // expected-error @below {{expected one offset per dimension of the box (because it is a position), got 3}}
+  // expected-error @below {{expected one offset per dimension of the box, got 3}}
   kgpu.prefetch %t[%i, %i, %i] as !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
   return
 }
@@ -429,7 +429,7 @@ func.func @copy_out_c1(%b: !tile.ptr<f16>, %e: i64, %i: i32) {
   %d = tile.make_desc %b, shape [%e, %e] strides [%e, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
   %t = kgpu.tensor_map %d box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
   %m = kgpu.alloc : !m
-  // expected-error @below {{expected one offset per dimension of the box (because it is a position), got 3}}
+  // expected-error @below {{expected one offset per dimension of the box, got 3}}
   kgpu.copy_out %m to %t[%i, %i, %i] : !m
   return
 }
@@ -456,7 +456,7 @@ func.func @copy_out_c3(%b: !tile.ptr<f16>, %e: i64, %i: i32) {
   %t = kgpu.tensor_map %d box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
   %m = kgpu.alloc : !m
   kgpu.copy_out %m by "fadd" to %t[%i, %i] : !m
-  // expected-error @below {{expected a kind and elements that the copy engine combines (because it adds f16, bf16, f32 and i32, and knows i32 as unsigned), got fmax of 'f16'}}
+  // expected-error @below {{expected a kind and elements that the copy engine combines (because it adds f16, bf16, f32 and i32, and compares i32 as unsigned), got fmax of 'f16'}}
   kgpu.copy_out %m by "fmax" to %t[%i, %i] : !m
   return
 }
@@ -469,7 +469,7 @@ func.func @copy_out_c3_unknown(%b: !tile.ptr<f16>, %e: i64, %i: i32) {
   %d = tile.make_desc %b, shape [%e, %e] strides [%e, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
   %t = kgpu.tensor_map %d box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
   %m = kgpu.alloc : !m
-  // expected-error @below {{expected a kind and elements that the copy engine combines (because it adds f16, bf16, f32 and i32, and knows i32 as unsigned), got sum of 'f16'}}
+  // expected-error @below {{expected a kind and elements that the copy engine combines (because it adds f16, bf16, f32 and i32, and compares i32 as unsigned), got sum of 'f16'}}
   kgpu.copy_out %m by "sum" to %t[%i, %i] : !m
   return
 }
@@ -485,7 +485,7 @@ func.func @copy_out_c4(%b: !tile.ptr<f16>, %e: i64, %i: i32) {
   %m = kgpu.alloc : !m
   kgpu.roles @multiply groups 2 warps 4 {
     kgpu.copy_out %m to %half[%i, %i] by_group : !m
-    // expected-error @below {{expected a role whose groups have whole boxes of the matrix's rows each (because a thread of each group copies those), got}}
+    // expected-error @below {{expected a role in which each group has whole boxes of the matrix's rows (because one thread of each group copies them), got}}
     kgpu.copy_out %m to %whole[%i, %i] by_group : !m
     kgpu.end_role
   }
@@ -500,7 +500,7 @@ func.func @copy_out_c4_without_groups(%b: !tile.ptr<f16>, %e: i64, %i: i32) {
   %d = tile.make_desc %b, shape [%e, %e] strides [%e, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
   %t = kgpu.tensor_map %d box [64, 64] swizzle 128 : !tile.desc<tensor<128x64xf16>>
   %m = kgpu.alloc : !m
-  // expected-error @below {{expected a role whose groups have whole boxes of the matrix's rows each}}
+  // expected-error @below {{expected a role in which each group has whole boxes of the matrix's rows}}
   kgpu.copy_out %m to %t[%i, %i] by_group : !m
   return
 }
@@ -508,7 +508,7 @@ func.func @copy_out_c4_without_groups(%b: !tile.ptr<f16>, %e: i64, %i: i32) {
 // -----
 
 func.func @copy_out_wait_c1() {
-  // expected-error @below {{expected at least 0 groups pending (because it is a number of groups), got -1}}
+  // expected-error @below {{expected at least 0 groups pending (because it is a count), got -1}}
   kgpu.copy_out_wait read -1
   return
 }
@@ -536,7 +536,7 @@ func.func @roles_c1_none() {
 // -----
 
 func.func @roles_c2() {
-  // expected-error @below {{expected warps that are a power of two and at least one group (because layouts are made of those), got 3 and 1}}
+  // expected-error @below {{expected a power of two as warps and at least one group (because layouts are powers of two), got 3 and 1}}
   kgpu.roles @load warps 3 {
     kgpu.end_role
   }
@@ -546,7 +546,7 @@ func.func @roles_c2() {
 // -----
 
 func.func @roles_c2_groups() {
-  // expected-error @below {{expected warps that are a power of two and at least one group (because layouts are made of those), got 4 and 0}}
+  // expected-error @below {{expected a power of two as warps and at least one group (because layouts are powers of two), got 4 and 0}}
   kgpu.roles @load groups 0 warps 4 {
     kgpu.end_role
   }
@@ -556,7 +556,7 @@ func.func @roles_c2_groups() {
 // -----
 
 func.func @roles_c3() {
-  // expected-error @below {{expected 0 registers, or 24 to 240 in eights (because threads are given those), got 36}}
+  // expected-error @below {{expected 0 registers, or a multiple of 8 from 24 to 240 (because setmaxnreg takes no others), got 36}}
   kgpu.roles @load warps 4 registers 36 {
     kgpu.end_role
   }
@@ -567,7 +567,7 @@ func.func @roles_c3() {
 
 func.func @roles_c4(%x: tensor<32xf32>) {
   kgpu.roles @load warps 4 {
-    // expected-error @below {{expected no tile from outside of its role (because its threads hold none), got 'tensor<32xf32>'}}
+    // expected-error @below {{expected no tile from outside its role (because the role's threads do not hold its elements), got 'tensor<32xf32>'}}
     %y = arith.addf %x, %x : tensor<32xf32>
     kgpu.end_role
   }
@@ -578,7 +578,7 @@ func.func @roles_c4(%x: tensor<32xf32>) {
 
 func.func @roles_c5_deeper(%if: i1) {
   scf.if %if {
-    // expected-error @below {{expected to be the one in the function's body (because a block is cut into roles once), got scf.if}}
+    // expected-error @below {{expected a single kgpu.roles, in the function's body (because a block is divided into roles once), got scf.if}}
     kgpu.roles @load warps 4 {
       kgpu.end_role
     }
@@ -589,7 +589,7 @@ func.func @roles_c5_deeper(%if: i1) {
 // -----
 
 func.func @roles_c5_another() {
-  // expected-error @below {{expected to be the one in the function's body (because a block is cut into roles once), got another}}
+  // expected-error @below {{expected a single kgpu.roles, in the function's body (because a block is divided into roles once), got another}}
   kgpu.roles @load warps 4 {
     kgpu.end_role
   }

@@ -14,7 +14,7 @@ func.func @warpgroup_mma_c1(%a: !a, %b: !b, %c: tensor<64x64xf32>) {
 !a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 !b = !kgpu.mem<64x64xbf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 func.func @warpgroup_mma_c2(%a: !a, %b: !b, %c: tensor<64x64xf32>) {
-  // expected-error @below {{expected types that an instruction multiplies (because nothing is converted here), got 'f16', 'bf16' and 'f32'}}
+  // expected-error @below {{expected types that an instruction multiplies (because factors are not converted), got 'f16', 'bf16' and 'f32'}}
   %d = kgpu.warpgroup_mma %a, %b, %c : !a, !b -> tensor<64x64xf32>
   return
 }
@@ -54,7 +54,7 @@ func.func @warpgroup_mma_c3_registers(%a: tensor<32x64xf16>, %b: !b, %c: tensor<
 // 40 is not a multiple of 16.
 !a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 func.func @warpgroup_mma_c6(%a: !a, %b: !a, %c: tensor<64x64xf32>) {
-  // expected-error @below {{expected a beginning and an end within K of 64 in 16s (because an instruction multiplies so many), got [0, 40]}}
+  // expected-error @below {{expected a beginning and an end within K of 64 in 16s (because one instruction multiplies that many), got [0, 40]}}
   %d = kgpu.warpgroup_mma %a, %b, %c {depth = array<i64: 0, 40>} : !a, !a -> tensor<64x64xf32>
   return
 }
@@ -63,7 +63,7 @@ func.func @warpgroup_mma_c6(%a: !a, %b: !a, %c: tensor<64x64xf32>) {
 
 !a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 func.func @warpgroup_mma_c6_outside(%a: !a, %b: !a, %c: tensor<64x64xf32>) {
-  // expected-error @below {{expected a beginning and an end within K of 64 in 16s (because an instruction multiplies so many), got [32, 80]}}
+  // expected-error @below {{expected a beginning and an end within K of 64 in 16s (because one instruction multiplies that many), got [32, 80]}}
   %d = kgpu.warpgroup_mma %a, %b, %c {depth = array<i64: 32, 80>} : !a, !a -> tensor<64x64xf32>
   return
 }
@@ -72,7 +72,7 @@ func.func @warpgroup_mma_c6_outside(%a: !a, %b: !a, %c: tensor<64x64xf32>) {
 
 !a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 func.func @warpgroup_mma_c6_empty(%a: !a, %b: !a, %c: tensor<64x64xf32>) {
-  // expected-error @below {{expected a beginning and an end within K of 64 in 16s (because an instruction multiplies so many), got [32, 32]}}
+  // expected-error @below {{expected a beginning and an end within K of 64 in 16s (because one instruction multiplies that many), got [32, 32]}}
   %d = kgpu.warpgroup_mma %a, %b, %c {depth = array<i64: 32, 32>} : !a, !a -> tensor<64x64xf32>
   return
 }
@@ -81,7 +81,7 @@ func.func @warpgroup_mma_c6_empty(%a: !a, %b: !a, %c: tensor<64x64xf32>) {
 
 !a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 func.func @warpgroup_mma_c6_number(%a: !a, %b: !a, %c: tensor<64x64xf32>) {
-  // expected-error @below {{expected a beginning and an end within K of 64 in 16s (because an instruction multiplies so many), got [32]}}
+  // expected-error @below {{expected a beginning and an end within K of 64 in 16s (because one instruction multiplies that many), got [32]}}
   %d = kgpu.warpgroup_mma %a, %b, %c {depth = array<i64: 32>} : !a, !a -> tensor<64x64xf32>
   return
 }
@@ -92,7 +92,7 @@ func.func @warpgroup_mma_c6_number(%a: !a, %b: !a, %c: tensor<64x64xf32>) {
 !a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 #halves = #layout.map<wgmma_acc [64, 64] groups 2>
 func.func @warpgroup_mma_c7(%a: !a, %b: !a, %c: tensor<64x64xf32, #halves>) {
-  // expected-error @below {{expected a right factor whose panels are as wide as the columns that a group has in a row (because groups read panels of their own), got}}
+  // expected-error @below {{expected a right factor whose panels are as wide as the columns that a group has in a row (because each group reads its own panels), got}}
   %d = kgpu.warpgroup_mma %a, %b, %c : !a, !a -> tensor<64x64xf32, #halves>
   return
 }
@@ -134,7 +134,7 @@ func.func @warpgroup_mma_c4_ctas(%a: !a, %b: !b, %c: !acc) {
 !a = !kgpu.mem<64x64xf16, #layout.map<row_major [64, 64]>>
 !b = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 func.func @warpgroup_mma_c5(%a: !a, %b: !b, %c: tensor<64x64xf32>) {
-  // expected-error @below {{expected swizzled memory with all of K in each cta, or both factors split along it, along K for elements of other than 16 bits (because the instruction reads it), got}}
+  // expected-error @below {{expected swizzled memory with all of K in each cta, or both factors split along it, and along K unless elements have 16 bits (because the instruction reads no other layout), got}}
   %d = kgpu.warpgroup_mma %a, %b, %c : !a, !b -> tensor<64x64xf32>
   return
 }
@@ -145,7 +145,7 @@ func.func @warpgroup_mma_c5(%a: !a, %b: !b, %c: tensor<64x64xf32>) {
 !a = !kgpu.mem<64x128xi8, #layout.map<swizzled [64, 128] element 1 bytes 128>>
 !b = !kgpu.mem<128x128xi8, #layout.map<swizzled [128, 128] element 1 bytes 128>>
 func.func @warpgroup_mma_c5_major(%a: !a, %b: !b, %c: tensor<64x128xi32>) {
-  // expected-error @below {{expected swizzled memory with all of K in each cta, or both factors split along it, along K for elements of other than 16 bits (because the instruction reads it), got}}
+  // expected-error @below {{expected swizzled memory with all of K in each cta, or both factors split along it, and along K unless elements have 16 bits (because the instruction reads no other layout), got}}
   %d = kgpu.warpgroup_mma %a, %b, %c : !a, !b -> tensor<64x128xi32>
   return
 }
@@ -167,7 +167,7 @@ func.func @warpgroup_mma_c1_sums(%a: !a, %b: !b, %c: tensor<64x64xf32>) {
 !a = !kgpu.mem<64x128xf16, #layout.map<swizzled [64, 128] element 2 bytes 128 ctas 2 split 1>>
 !b = !kgpu.mem<128x64xf16, #layout.map<swizzled [128, 64] element 2 bytes 128 ctas 2>>
 func.func @warpgroup_mma_c5_depth(%a: !a, %b: !b, %c: tensor<64x64xf32>) {
-  // expected-error @below {{expected swizzled memory with all of K in each cta, or both factors split along it, along K for elements of other than 16 bits (because the instruction reads it), got}}
+  // expected-error @below {{expected swizzled memory with all of K in each cta, or both factors split along it, and along K unless elements have 16 bits (because the instruction reads no other layout), got}}
   %d = kgpu.warpgroup_mma %a, %b, %c : !a, !b -> tensor<64x64xf32>
   return
 }
@@ -177,7 +177,7 @@ func.func @warpgroup_mma_c5_depth(%a: !a, %b: !b, %c: tensor<64x64xf32>) {
 !b = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 !acc = tensor<64x64xf32, #layout.map<wgmma_acc [64, 64] groups 1>>
 func.func @kgpu_c1_early(%a: tensor<64x64xf16>, %b: !b, %c: !acc) {
-  // expected-error @below {{expected operand #0 to carry a #layout.map (because here each element has a place), got 'tensor<64x64xf16>'}}
+  // expected-error @below {{expected operand #0 to carry a #layout.map (because at this level it is known which thread holds an element), got 'tensor<64x64xf16>'}}
   %d = kgpu.warpgroup_mma %a, %b, %c : tensor<64x64xf16>, !b -> !acc
   return
 }
@@ -185,7 +185,7 @@ func.func @kgpu_c1_early(%a: tensor<64x64xf16>, %b: !b, %c: !acc) {
 // -----
 
 func.func @mma_wait_c1(%c: tensor<64x64xf32>) {
-  // expected-error @below {{expected at least 0 products pending (because it is a number of products), got -1}}
+  // expected-error @below {{expected at least 0 products pending (because it is a count), got -1}}
   %d = kgpu.mma_wait %c pending -1 : tensor<64x64xf32>
   return
 }
@@ -201,7 +201,7 @@ func.func @warp_mma_c1(%a: tensor<2x64x32xf16>, %b: tensor<3x32x64xf16>, %c: ten
 // -----
 
 func.func @warp_mma_c2(%a: tensor<64x32xf8E4M3FN>, %b: tensor<32x64xf8E4M3FN>, %c: tensor<64x64xf16>) {
-  // expected-error @below {{expected types that an instruction multiplies (because nothing is converted here), got 'f8E4M3FN', 'f8E4M3FN' and 'f16'}}
+  // expected-error @below {{expected types that an instruction multiplies (because factors are not converted), got 'f8E4M3FN', 'f8E4M3FN' and 'f16'}}
   %d = kgpu.warp_mma %a, %b, %c : tensor<64x32xf8E4M3FN>, tensor<32x64xf8E4M3FN> -> tensor<64x64xf16>
   return
 }
@@ -221,7 +221,7 @@ func.func @warp_mma_c3(%a: tensor<64x8xf16>, %b: tensor<8x64xf16>, %c: tensor<64
 !b = tensor<32x64xf16, #layout.map<mma_b [32, 64] bits 16 warps 2x2>>
 !c = tensor<64x64xf32, #layout.map<mma_acc [64, 64] warps 2x2>>
 func.func @warp_mma_c4(%a: !a, %b: !b, %c: !c) {
-  // expected-error @below {{expected fragments of one arrangement of warps (because each warp multiplies what it holds), got}}
+  // expected-error @below {{expected fragments of one arrangement of warps (because each warp multiplies only its own fragments), got}}
   %d = kgpu.warp_mma %a, %b, %c : !a, !b -> !c
   return
 }

@@ -2,7 +2,7 @@
 // RUN: kiln-opt %s -split-input-file -verify-diagnostics
 
 func.func @kgpu_c1(%x: tensor<128xf32>) {
-  // expected-error @below {{expected operand #0 to carry a #layout.map (because here each element has a place), got 'tensor<128xf32>'}}
+  // expected-error @below {{expected operand #0 to carry a #layout.map (because at this level it is known which thread holds an element), got 'tensor<128xf32>'}}
   %m = "kgpu.convert"(%x) : (tensor<128xf32>) -> tensor<128xf32, #layout.map<blocked [128] vector 1 warps 4>>
   return
 }
@@ -24,7 +24,7 @@ module @kgpu_c2_wide attributes {kgpu.cluster = 2 : i64} {}
 
 // -----
 
-// expected-error @below {{expected kgpu.num_groups to be an i32 from 1 to 32 (because a block has so many warps), got -1 : i32}}
+// expected-error @below {{expected kgpu.num_groups to be an i32 from 1 to 32 (because a block has at most that many warps), got -1 : i32}}
 module @kgpu_c2_groups attributes {kgpu.num_groups = -1 : i32} {}
 
 // -----
@@ -44,12 +44,12 @@ func.func private @mem_c3(!kgpu.mem<32xf32, 3>)
 
 // -----
 
-// expected-error @below {{expected a layout of shape [32] (because it places these elements), got [64]}}
+// expected-error @below {{expected a layout of shape [32] (because that is the memory's shape), got [64]}}
 func.func private @mem_c3_shape(!kgpu.mem<32xf32, #layout.map<row_major [64]>>)
 
 // -----
 
-// expected-error @below {{expected a layout over offset and cta (because memory belongs to no thread), got digits of lane}}
+// expected-error @below {{expected a layout over offset and cta (because shared memory is not divided among threads), got digits of lane}}
 func.func private @mem_c3_coordinates(!kgpu.mem<32xf32, #layout.map<blocked [32] vector 1 warps 1>>)
 
 // -----
@@ -73,7 +73,7 @@ func.func @convert_c2(%x: tensor<128xf32, #layout.map<blocked [128] vector 1 war
 // -----
 
 func.func @alloc_c1() {
-  // expected-error @below {{expected an offset of at least 0 that 16 divides (because accesses are up to that wide), got 8}}
+  // expected-error @below {{expected an offset of at least 0 that 16 divides (because the widest access needs that alignment), got 8}}
   %m = kgpu.alloc {offset = 8 : i64} : !kgpu.mem<4xf32, #layout.map<row_major [4]>>
   return
 }
@@ -91,7 +91,7 @@ func.func @alloc_c2() {
 func.func @slot_c1(%i: i32) {
   %m = kgpu.alloc {slots = 2 : i32} : !kgpu.mem<4xf32, #layout.map<row_major [4]>>
   %s = kgpu.slot %m[%i] : !kgpu.mem<4xf32, #layout.map<row_major [4]>>
-  // expected-error @below {{expected the result of a kgpu.alloc (because that has slots), got}}
+  // expected-error @below {{expected the result of a kgpu.alloc (because only an allocation has slots), got}}
   %t = kgpu.slot %s[%i] : !kgpu.mem<4xf32, #layout.map<row_major [4]>>
   return
 }
@@ -119,7 +119,7 @@ func.func @local_store_c1_scalar(%x: f32) {
 
 func.func @local_store_c2(%x: tensor<256xf32, #layout.map<blocked [256] vector 1 warps 4 ctas 2>>) {
   %m = kgpu.alloc : !kgpu.mem<256xf32, #layout.map<digits [256] cta (128) offset (1) (2) (4) (8) (16) (32) (64)>>
-  // expected-error @below {{expected memory with the whole tile in each cta, split as the tile is, or with an mbarrier and split so that each thread has registers for each cta (because an element goes to each cta, stays in its own, or goes to the one that has it), got}}
+  // expected-error @below {{expected memory with the whole tile in each cta, split as the tile is, or with an mbarrier and split so that each thread has registers for each cta (because an element is stored to every cta, to its own, or to its owner), got}}
   kgpu.local_store %x, %m : tensor<256xf32, #layout.map<blocked [256] vector 1 warps 4 ctas 2>>,
     !kgpu.mem<256xf32, #layout.map<digits [256] cta (128) offset (1) (2) (4) (8) (16) (32) (64)>>
   return
@@ -183,7 +183,7 @@ func.func @local_gather_c1(%i: tensor<64xi32, #layout.map<blocked [64] vector 1 
 
 func.func @local_gather_c2(%i: tensor<4x8xi32, #layout.map<blocked [4, 8] vector 1 warps 1>>) {
   %m = kgpu.alloc : !kgpu.mem<8x8xf32, #layout.map<row_major [8, 8]>>
-  // expected-error @below {{expected indices of shape [8, 8] except along axis 1 (because every row picks from itself), got shape [4, 8]}}
+  // expected-error @below {{expected indices of shape [8, 8] except along axis 1 (because each row gathers from its own elements), got shape [4, 8]}}
   %x = kgpu.local_gather %m[%i] 1 : !kgpu.mem<8x8xf32, #layout.map<row_major [8, 8]>>,
     tensor<4x8xi32, #layout.map<blocked [4, 8] vector 1 warps 1>> -> tensor<4x8xf32, #layout.map<blocked [4, 8] vector 1 warps 1>>
   return
@@ -193,7 +193,7 @@ func.func @local_gather_c2(%i: tensor<4x8xi32, #layout.map<blocked [4, 8] vector
 
 func.func @local_gather_c3(%i: tensor<64xi32, #layout.map<blocked [64] vector 1 warps 2>>) {
   %m = kgpu.alloc : !kgpu.mem<128xf32, #layout.map<row_major [128]>>
-  // expected-error @below {{expected result of type 'tensor<64xf32, #layout.map<blocked [64] vector 1 warps 2>>' (because every index picks an element where it is), got}}
+  // expected-error @below {{expected result of type 'tensor<64xf32, #layout.map<blocked [64] vector 1 warps 2>>' (because each thread gathers for the indices that it holds), got}}
   %x = kgpu.local_gather %m[%i] 0 : !kgpu.mem<128xf32, #layout.map<row_major [128]>>,
     tensor<64xi32, #layout.map<blocked [64] vector 1 warps 2>> -> tensor<64xi32, #layout.map<blocked [64] vector 1 warps 2>>
   return
@@ -213,7 +213,7 @@ func.func @local_gather_c4(%i: tensor<64xi1, #layout.map<blocked [64] vector 1 w
 
 func.func @local_atomic_add_c1(%i: tensor<64xi32, #layout.map<blocked [64] vector 1 warps 2>>) {
   %m = kgpu.alloc : !kgpu.mem<16xf32, #layout.map<row_major [16]>>
-  // expected-error @below {{expected memory of one dimension and i32 (because it holds counters), got}}
+  // expected-error @below {{expected memory of one dimension and i32 (because its elements are counters), got}}
   kgpu.local_atomic_add %m[%i], %i : !kgpu.mem<16xf32, #layout.map<row_major [16]>>,
     tensor<64xi32, #layout.map<blocked [64] vector 1 warps 2>>, tensor<64xi32, #layout.map<blocked [64] vector 1 warps 2>>
   return
@@ -234,7 +234,7 @@ func.func @local_atomic_add_c2(%i: tensor<8x8xi32, #layout.map<blocked [8, 8] ve
 func.func @local_atomic_add_c3(%i: tensor<64xi32, #layout.map<blocked [64] vector 1 warps 2>>,
                                %v: tensor<64xi32, #layout.map<blocked [64] vector 2 warps 2>>) {
   %m = kgpu.alloc : !kgpu.mem<16xi32, #layout.map<row_major [16]>>
-  // expected-error @below {{(because each index adds its own), got 'tensor<64xi32, #layout.map<blocked [64] vector 2 warps 2>>'}}
+  // expected-error @below {{(because each index adds its own value), got 'tensor<64xi32, #layout.map<blocked [64] vector 2 warps 2>>'}}
   kgpu.local_atomic_add %m[%i], %v : !kgpu.mem<16xi32, #layout.map<row_major [16]>>,
     tensor<64xi32, #layout.map<blocked [64] vector 1 warps 2>>, tensor<64xi32, #layout.map<blocked [64] vector 2 warps 2>>
   return
@@ -245,7 +245,7 @@ func.func @local_atomic_add_c3(%i: tensor<64xi32, #layout.map<blocked [64] vecto
 func.func @local_atomic_add_c3_mask(%i: tensor<64xi32, #layout.map<blocked [64] vector 1 warps 2>>,
                                     %k: tensor<64xi1, #layout.map<blocked [64] vector 2 warps 2>>) {
   %m = kgpu.alloc : !kgpu.mem<16xi32, #layout.map<row_major [16]>>
-  // expected-error @below {{(because each index has its own), got 'tensor<64xi1, #layout.map<blocked [64] vector 2 warps 2>>'}}
+  // expected-error @below {{(because each index has its own condition), got 'tensor<64xi1, #layout.map<blocked [64] vector 2 warps 2>>'}}
   kgpu.local_atomic_add %m[%i], %i mask %k : !kgpu.mem<16xi32, #layout.map<row_major [16]>>,
     tensor<64xi32, #layout.map<blocked [64] vector 1 warps 2>>, tensor<64xi32, #layout.map<blocked [64] vector 1 warps 2>>
     mask tensor<64xi1, #layout.map<blocked [64] vector 2 warps 2>>
@@ -267,7 +267,7 @@ func.func @partial_reduce_c1(%x: tensor<128xf32, #layout.map<blocked [128] vecto
 // -----
 
 func.func @partial_reduce_c2(%x: tensor<128xf32, #layout.map<blocked [128] vector 1 warps 4>>) {
-  // expected-error @below {{expected result of type 'tensor<4xf32, #layout.map<digits [4] lane (0) (0) (0) (0) (0) warp (1) (2)>>' (because each warp leaves its places), got}}
+  // expected-error @below {{expected result of type 'tensor<4xf32, #layout.map<digits [4] lane (0) (0) (0) (0) (0) warp (1) (2)>>' (because each warp contributes its own partial results), got}}
   %s = kgpu.partial_reduce(%x) axis 0 {
   ^bb0(%a: f32, %b: f32):
     kgpu.yield %a : f32
@@ -291,7 +291,7 @@ func.func @partial_reduce_c3(%x: tensor<128xf32, #layout.map<blocked [128] vecto
 // -----
 
 func.func @partial_reduce_c4(%x: tensor<128xf32, #layout.map<blocked [128] vector 1 warps 4>>) {
-  // expected-error @below {{expected combine region to end in kgpu.yield of ('f32') (because it gives one element of every tile), got}}
+  // expected-error @below {{expected combine region to end in kgpu.yield of ('f32') (because it returns one element for each tile), got}}
   %s = kgpu.partial_reduce(%x) axis 0 {
   ^bb0(%a: f32, %b: f32):
     kgpu.yield %a, %b : f32, f32
@@ -303,7 +303,7 @@ func.func @partial_reduce_c4(%x: tensor<128xf32, #layout.map<blocked [128] vecto
 // -----
 
 func.func @partial_reduce_c5(%x: tensor<2x2xf32, #layout.map<digits [2, 2] lane (0, 1) (1, 1) (0, 0) (0, 0) (0, 0)>>) {
-  // expected-error @below {{expected a layout whose digits along axis 1 step along it alone (because a warp has to own its places), got}}
+  // expected-error @below {{expected a layout whose digits along axis 1 step along no other axis (because a warp must own all the indices that it combines), got}}
   %s = kgpu.partial_reduce(%x) axis 1 {
   ^bb0(%a: f32, %b: f32):
     kgpu.yield %a : f32
@@ -337,7 +337,7 @@ func.func @yield_c1(%x: f32) {
 func.func @view_c1() {
   %m = kgpu.alloc : !kgpu.mem<128xf32, #layout.map<row_major [128]>>
   %v = kgpu.view %m offset 0 : !kgpu.mem<128xf32, #layout.map<row_major [128]>> -> !kgpu.mem<64xf32, #layout.map<row_major [64]>>
-  // expected-error @below {{expected the result of a kgpu.alloc or kgpu.slot (because a view is of a whole), got}}
+  // expected-error @below {{expected the result of a kgpu.alloc or kgpu.slot (because a view is taken of a whole slot), got}}
   %w = kgpu.view %v offset 0 : !kgpu.mem<64xf32, #layout.map<row_major [64]>> -> !kgpu.mem<64xf32, #layout.map<row_major [64]>>
   return
 }
@@ -346,7 +346,7 @@ func.func @view_c1() {
 
 func.func @view_c2() {
   %m = kgpu.alloc : !kgpu.mem<128xf32, #layout.map<row_major [128]>>
-  // expected-error @below {{expected elements of 'f32' (because a view moves nothing), got 'i32'}}
+  // expected-error @below {{expected elements of 'f32' (because a view moves no data), got 'i32'}}
   %v = kgpu.view %m offset 0 : !kgpu.mem<128xf32, #layout.map<row_major [128]>> -> !kgpu.mem<64xi32, #layout.map<row_major [64]>>
   return
 }
@@ -355,7 +355,7 @@ func.func @view_c2() {
 
 func.func @view_c3() {
   %m = kgpu.alloc : !kgpu.mem<128xf32, #layout.map<row_major [128]>>
-  // expected-error @below {{expected elements 0 to 128 at most (because the memory has no more), got 96 to 160}}
+  // expected-error @below {{expected elements 0 to 128 at most (because the memory holds no more), got 96 to 160}}
   %v = kgpu.view %m offset 96 : !kgpu.mem<128xf32, #layout.map<row_major [128]>> -> !kgpu.mem<64xf32, #layout.map<row_major [64]>>
   return
 }
@@ -364,7 +364,7 @@ func.func @view_c3() {
 
 func.func @view_c4() {
   %m = kgpu.alloc : !kgpu.mem<128xf32, #layout.map<row_major [128]>>
-  // expected-error @below {{expected memory that each cta has whole, or a view of the same parts (because a view moves nothing), got}}
+  // expected-error @below {{expected memory that each cta holds whole, or a view split over the ctas in the same way (because a view moves no data), got}}
   %v = kgpu.view %m offset 0 : !kgpu.mem<128xf32, #layout.map<row_major [128]>>
     -> !kgpu.mem<128xf32, #layout.map<digits [128] cta (64) offset (1) (2) (4) (8) (16) (32)>>
   return
@@ -377,7 +377,7 @@ func.func @view_c4() {
 #rows = #layout.map<digits [8, 16] cta (4, 0) offset (0, 1) (0, 2) (0, 4) (0, 8) (1, 0) (2, 0)>
 func.func @view_c4_pieces() {
   %m = kgpu.alloc : !kgpu.mem<16x16xf32, #columns>
-  // expected-error @below {{expected memory that each cta has whole, or a view of the same parts (because a view moves nothing), got}}
+  // expected-error @below {{expected memory that each cta holds whole, or a view split over the ctas in the same way (because a view moves no data), got}}
   %v = kgpu.view %m offset 0 : !kgpu.mem<16x16xf32, #columns> -> !kgpu.mem<8x16xf32, #rows>
   return
 }
@@ -385,7 +385,7 @@ func.func @view_c4_pieces() {
 // -----
 
 func.func @compare_c1(%x: tensor<48xi32, #layout.map<blocked [48] vector 1 warps 4>>) {
-  // expected-error @below {{expected a last dimension of a power of two (because every place has a partner), got 48}}
+  // expected-error @below {{expected a power of two as the last side (because every element is compared with a partner), got 48}}
   %y = kgpu.compare %x from 1 to 1 run 2 : tensor<48xi32, #layout.map<blocked [48] vector 1 warps 4>>
   return
 }
@@ -401,7 +401,7 @@ func.func @compare_c2(%x: tensor<64xi32, #layout.map<blocked [64] vector 2 warps
 // -----
 
 func.func @compare_c3(%x: tensor<64xi32, #layout.map<blocked [64] vector 1 warps 4>>) {
-  // expected-error @below {{expected strides 32 to 16 to be digits of registers or lanes that step along the last dimension alone (because no step leaves a warp), got}}
+  // expected-error @below {{expected strides 32 to 16 to be digits of registers or lanes that step along no other dimension (because elements are exchanged within a warp), got}}
   %y = kgpu.compare %x from 32 to 16 run 64 : tensor<64xi32, #layout.map<blocked [64] vector 1 warps 4>>
   return
 }
@@ -440,7 +440,7 @@ func.func @dot_c3(%c: tensor<16x16xf32, #layout.map<blocked [16, 16] vector 1 wa
 
 func.func @dot_c4(%c: tensor<16x16xf32, #layout.map<blocked [16, 16] vector 1 warps 4>>) {
   %a = kgpu.alloc : !kgpu.mem<16x16xf32, #layout.map<digits [16, 16] cta (8, 0) offset (0, 1) (0, 2) (0, 4) (0, 8) (1, 0) (2, 0) (4, 0)>>
-  // expected-error @below {{expected memory with the whole tile in each cta (because every thread reads all of a row or column), got}}
+  // expected-error @below {{expected memory with the whole tile in each cta (because every thread reads whole rows and columns), got}}
   %d = kgpu.dot %a, %a, %c : !kgpu.mem<16x16xf32, #layout.map<digits [16, 16] cta (8, 0) offset (0, 1) (0, 2) (0, 4) (0, 8) (1, 0) (2, 0) (4, 0)>>,
     !kgpu.mem<16x16xf32, #layout.map<digits [16, 16] cta (8, 0) offset (0, 1) (0, 2) (0, 4) (0, 8) (1, 0) (2, 0) (4, 0)>>
     -> tensor<16x16xf32, #layout.map<blocked [16, 16] vector 1 warps 4>>
@@ -502,7 +502,7 @@ func.func @partial_scan_c3(%x: tensor<512xi32, #row>) {
 #row = #layout.map<blocked [512] vector 4 warps 4>
 #sums = #layout.map<digits [4] lane (0) (0) (0) (0) (0) warp (1) (2)>
 func.func @partial_scan_c4(%x: tensor<512xi32, #row>) {
-  // expected-error @below {{expected combine region to end in kgpu.yield of ('i32') (because it gives one element of every tile), got}}
+  // expected-error @below {{expected combine region to end in kgpu.yield of ('i32') (because it returns one element for each tile), got}}
   %y, %s = kgpu.partial_scan(%x) axis 0 {
   ^bb0(%a: i32, %b: i32):
     kgpu.yield %a, %b : i32, i32
@@ -515,7 +515,7 @@ func.func @partial_scan_c4(%x: tensor<512xi32, #row>) {
 #row = #layout.map<digits [512] reg (1) (2) lane (16) (32) (64) (128) (256) warp (4) (8)>
 #sums = #layout.map<digits [4] lane (0) (0) (0) (0) (0) warp (1) (2)>
 func.func @partial_scan_c5(%x: tensor<512xi32, #row>) {
-  // expected-error @below {{expected registers, then lanes, then registers and warps along axis 0, by digits of its own (because a segment is what one warp holds alone), got}}
+  // expected-error @below {{expected registers, then lanes, then registers and warps along axis 0, by digits that step along no other axis (because a segment belongs to a single warp), got}}
   %y, %s = kgpu.partial_scan(%x) axis 0 {
   ^bb0(%a: i32, %b: i32):
     kgpu.yield %a : i32
@@ -541,7 +541,7 @@ func.func @partial_scan_c6(%x: tensor<512xi32, #row>, %p: !tile.ptr<i32>) {
 
 #row = #layout.map<blocked [512] vector 4 warps 4>
 func.func @add_prefix_c1(%y: tensor<512xi32, #row>) {
-  // expected-error @below {{expected 2 operands (because each result is of a scanned tile and of its sums), got 1}}
+  // expected-error @below {{expected 2 operands (because each result needs a scanned tile and its sums), got 1}}
   %z = kgpu.add_prefix(%y) axis 0 {
   ^bb0(%a: i32, %b: i32):
     kgpu.yield %a : i32
@@ -567,7 +567,7 @@ func.func @add_prefix_c2(%y: tensor<512xi32, #row>, %p: tensor<4xi32, #all>) {
 #row = #layout.map<blocked [512] vector 4 warps 4>
 #all = #layout.map<replicated [4] warps 4>
 func.func @add_prefix_c3(%y: tensor<512xi32, #row>, %p: tensor<4xi32, #all>) {
-  // expected-error @below {{(because every lane asks another for its own), got 'tensor<4xi32, #layout.map<replicated [4] warps 4>>'}}
+  // expected-error @below {{(because each lane fetches its sums from another lane), got 'tensor<4xi32, #layout.map<replicated [4] warps 4>>'}}
   %z = kgpu.add_prefix(%y, %p) axis 0 {
   ^bb0(%a: i32, %b: i32):
     kgpu.yield %a : i32
@@ -593,7 +593,7 @@ func.func @add_prefix_c4(%y: tensor<512xi32, #row>, %p: tensor<4xi32, #all>) {
 #row = #layout.map<blocked [512] vector 4 warps 4>
 #all = #layout.map<blocked [4] vector 1 warps 4>
 func.func @add_prefix_c5(%y: tensor<512xi32, #row>, %p: tensor<4xi32, #all>) {
-  // expected-error @below {{expected combine region to end in kgpu.yield of ('i32') (because it gives one element of every tile), got}}
+  // expected-error @below {{expected combine region to end in kgpu.yield of ('i32') (because it returns one element for each tile), got}}
   %z = kgpu.add_prefix(%y, %p) axis 0 {
   ^bb0(%a: i32, %b: i32):
     kgpu.yield
@@ -618,7 +618,7 @@ func.func @add_prefix_c6(%y: tensor<512xi32, #row>, %p: tensor<4xi32, #all>, %q:
 // -----
 
 func.func @alloc_c3() {
-  // expected-error @below {{expected memory with an mbarrier to have elements of 4 or 8 bytes that are all in each cta, or a piece}}
+  // expected-error @below {{expected memory with an mbarrier to have elements of 4 or 8 bytes, all of them or one piece in each cta}}
   %m = kgpu.alloc {mbarrier} : !kgpu.mem<4xf16, #layout.map<row_major [4]>>
   return
 }
@@ -627,7 +627,7 @@ func.func @alloc_c3() {
 
 // CTAs alternate by element.
 func.func @alloc_c3_pieces() {
-  // expected-error @below {{expected memory with an mbarrier to have elements of 4 or 8 bytes that are all in each cta, or a piece}}
+  // expected-error @below {{expected memory with an mbarrier to have elements of 4 or 8 bytes, all of them or one piece in each cta}}
   %m = kgpu.alloc {mbarrier} : !kgpu.mem<8xf32, #layout.map<digits [8] cta (1) offset (2) (4)>>
   return
 }
@@ -635,7 +635,7 @@ func.func @alloc_c3_pieces() {
 // -----
 
 func.func @alloc_c4_outside() {
-  // expected-error @below {{expected one slot without an mbarrier, in a role (because roles take turns with the whole allocation), got it outside of roles}}
+  // expected-error @below {{expected one slot without an mbarrier, in a role (because roles take turns with the whole allocation), got an allocation outside roles}}
   %m = kgpu.alloc {turn = 0 : i32} : !kgpu.mem<4xf32, #layout.map<row_major [4]>>
   return
 }
@@ -655,7 +655,7 @@ func.func @alloc_c4_slots() {
 
 func.func @await_c1() {
   %m = kgpu.alloc : !kgpu.mem<4xf32, #layout.map<row_major [4]>>
-  // expected-error @below {{expected a slot of memory with an mbarrier (because only that counts what has come), got}}
+  // expected-error @below {{expected a slot of memory with an mbarrier (because only an mbarrier counts the bytes that have arrived), got}}
   kgpu.await %m : !kgpu.mem<4xf32, #layout.map<row_major [4]>>
   return
 }
@@ -663,7 +663,7 @@ func.func @await_c1() {
 // -----
 
 func.func @keep_c1(%x: tensor<512xi64, #layout.map<blocked [512] vector 2 warps 4>>) {
-  // expected-error @below {{expected elements of 8, 16 or 32 bits (because registers are kept by the word), got 'i64'}}
+  // expected-error @below {{expected elements of 8, 16 or 32 bits (because a register holds 32 bits), got 'i64'}}
   %y = kgpu.keep %x : tensor<512xi64, #layout.map<blocked [512] vector 2 warps 4>>
   return
 }
@@ -688,7 +688,7 @@ func.func @trans_c1(%m: !kgpu.mem<64x32xf16, #layout.map<row_major [64, 32]>>) {
 // -----
 
 func.func @trans_c2(%m: !kgpu.mem<64x32xf16, #layout.map<row_major [64, 32]>>) {
-  // expected-error @below {{(because nothing moves), got '!kgpu.mem<32x64xf16, #layout.map<row_major [32, 64]>>'}}
+  // expected-error @below {{(because only the indexing changes), got '!kgpu.mem<32x64xf16, #layout.map<row_major [32, 64]>>'}}
   %t = kgpu.trans %m [1, 0] : !kgpu.mem<64x32xf16, #layout.map<row_major [64, 32]>>
     -> !kgpu.mem<32x64xf16, #layout.map<row_major [32, 64]>>
   return

@@ -159,7 +159,7 @@ TEST(Layout, RejectsWhatIsOutsideTheForm) {
     EXPECT_FALSE(Layout::parse(text, &error)) << text;
     return error;
   };
-  EXPECT_EQ(refusal("digits [4] reg (1)"), "expected every element to have a place, got places for 1 of 2");
+  EXPECT_EQ(refusal("digits [4] reg (1)"), "expected every element to have a position, got positions for 1 of 2");
   EXPECT_EQ(refusal("digits [4] reg (1) (4)"),
             "expected steps below 4 along dimension 0 in reg digit 1 (because bits move inside the power of two of a "
             "side), got 4");

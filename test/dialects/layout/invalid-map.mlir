@@ -1,7 +1,7 @@
 // What a layout may not be, on its own and as a tensor's encoding.
 // RUN: kiln-opt %s -split-input-file -verify-diagnostics
 
-// expected-error @below {{expected every element to have a place, got places for 1 of 2}}
+// expected-error @below {{expected every element to have a position, got positions for 1 of 2}}
 func.func private @map_c1(tensor<64xf32, #layout.map<digits [64] lane (1) (2) (4) (8) (16)>>)
 
 // -----
@@ -16,7 +16,7 @@ func.func private @map_c1_shape(tensor<96x64xf32, #layout.map<wgmma_acc [96, 64]
 
 // -----
 
-// expected-error @below {{expected a digit of radix 3 for dimension 0 (because every element has a place)}}
+// expected-error @below {{expected a digit of radix 3 for dimension 0 (because every element needs a position)}}
 func.func private @map_c1_odd(tensor<96xf32, #layout.map<digits [96] lane (1) (2) (4) (8) (16)>>)
 
 // -----
@@ -26,7 +26,7 @@ func.func private @map_c2(tensor<64xf32, #layout.map<blocked [128] vector 4 warp
 
 // -----
 
-// expected-error @below {{expected a layout of registers (because a tensor is held by threads), got offsets of memory}}
+// expected-error @below {{expected a layout of registers (because threads hold a tensor in registers), got offsets of memory}}
 func.func private @map_c3(tensor<64xf32, #layout.map<row_major [64]>>)
 
 // -----

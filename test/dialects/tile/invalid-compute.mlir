@@ -93,7 +93,7 @@ func.func @reduce_c1(%x: tensor<8xf32>) {
 // -----
 
 func.func @reduce_c2(%x: tensor<8x4xf32>) {
-  // expected-error @below {{expected result of type 'tensor<8xf32>' (because the axis is gone), got 'tensor<4xf32>'}}
+  // expected-error @below {{expected result of type 'tensor<8xf32>' (because a reduction removes the axis), got 'tensor<4xf32>'}}
   %s = tile.reduce(%x) axis 1 {
   ^bb0(%a: f32, %b: f32):
     tile.yield %a : f32
@@ -126,7 +126,7 @@ func.func @reduce_c3(%x: tensor<8xf32>) {
 // -----
 
 func.func @reduce_c4(%x: tensor<8xf32>) {
-  // expected-error @below {{expected combine region to yield ('f32') (because it gives one element of every operand), got ('i1')}}
+  // expected-error @below {{expected combine region to yield ('f32') (because it returns one element for each operand), got ('i1')}}
   %s = tile.reduce(%x) axis 0 {
   ^bb0(%a: f32, %b: f32):
     %c = arith.cmpf ogt, %a, %b : f32
@@ -138,7 +138,7 @@ func.func @reduce_c4(%x: tensor<8xf32>) {
 // -----
 
 func.func @reduce_c4_terminator(%x: tensor<8xf32>) {
-  // expected-error @below {{expected combine region to end in tile.yield (because that gives its results), got ub.unreachable}}
+  // expected-error @below {{expected combine region to end in tile.yield (because it yields the results), got ub.unreachable}}
   %s = tile.reduce(%x) axis 0 {
   ^bb0(%a: f32, %b: f32):
     ub.unreachable
@@ -226,7 +226,7 @@ func.func @scan_c3(%x: tensor<8xf32>) {
 // -----
 
 func.func @scan_c4(%x: tensor<8xf32>) {
-  // expected-error @below {{expected combine region to yield ('f32') (because it gives one element of every operand), got ('i1')}}
+  // expected-error @below {{expected combine region to yield ('f32') (because it returns one element for each operand), got ('i1')}}
   %s = tile.scan(%x) axis 0 {
   ^bb0(%a: f32, %b: f32):
     %c = arith.cmpf ogt, %a, %b : f32
@@ -238,7 +238,7 @@ func.func @scan_c4(%x: tensor<8xf32>) {
 // -----
 
 func.func @scan_c4_terminator(%x: tensor<8xf32>) {
-  // expected-error @below {{expected combine region to end in tile.yield (because that gives its results), got ub.unreachable}}
+  // expected-error @below {{expected combine region to end in tile.yield (because it yields the results), got ub.unreachable}}
   %s = tile.scan(%x) axis 0 {
   ^bb0(%a: f32, %b: f32):
     ub.unreachable
@@ -297,7 +297,7 @@ func.func @gather_c1(%x: tensor<8xf32>, %i: tensor<8xi32>) {
 // -----
 
 func.func @gather_c2(%x: tensor<8x4xf32>, %i: tensor<4x4xi32>) {
-  // expected-error @below {{expected indices to have shape [8, 4] except along axis 1 (because every row picks from itself), got shape [4, 4]}}
+  // expected-error @below {{expected indices to have shape [8, 4] except along axis 1 (because each row gathers from its own elements), got shape [4, 4]}}
   %y = tile.gather %x[%i] 1 : tensor<8x4xf32>, tensor<4x4xi32> -> tensor<4x4xf32>
   return
 }
@@ -321,7 +321,7 @@ func.func @gather_c4(%x: tensor<8xf32>, %i: tensor<8xi1>) {
 // -----
 
 func.func @histogram_c1(%x: tensor<8x8xi32>) {
-  // expected-error @below {{expected value and result of rank 1 (because bins are counted over one row), got 'tensor<8x8xi32>' and 'tensor<16xi32>'}}
+  // expected-error @below {{expected value and result of rank 1 (because bins count the elements of one row), got 'tensor<8x8xi32>' and 'tensor<16xi32>'}}
   %h = tile.histogram %x : tensor<8x8xi32> -> tensor<16xi32>
   return
 }
@@ -345,7 +345,7 @@ func.func @histogram_c3(%x: tensor<8xi1>) {
 // -----
 
 func.func @sort_c1(%x: tensor<8xf32>) {
-  // expected-error @below {{expected isUnsigned only with integers (because floats have one order), got 'f32'}}
+  // expected-error @below {{expected isUnsigned only with integers (because floats have no unsigned order), got 'f32'}}
   %y = tile.sort %x {isUnsigned} : tensor<8xf32>
   return
 }
@@ -361,7 +361,7 @@ func.func @topk_c1(%x: tensor<4x8xf32>) {
 // -----
 
 func.func @topk_c2(%x: tensor<8xf32>) {
-  // expected-error @below {{expected at most 8 elements of each row (because it has no more), got 16}}
+  // expected-error @below {{expected at most 8 elements of each row (because a row has no more), got 16}}
   %y = tile.topk %x : tensor<8xf32> -> tensor<16xf32>
   return
 }
@@ -369,7 +369,7 @@ func.func @topk_c2(%x: tensor<8xf32>) {
 // -----
 
 func.func @topk_c3(%x: tensor<8xf32>) {
-  // expected-error @below {{expected isUnsigned only with integers (because floats have one order), got 'f32'}}
+  // expected-error @below {{expected isUnsigned only with integers (because floats have no unsigned order), got 'f32'}}
   %y = tile.topk %x {isUnsigned} : tensor<8xf32> -> tensor<2xf32>
   return
 }
@@ -377,7 +377,7 @@ func.func @topk_c3(%x: tensor<8xf32>) {
 // -----
 
 func.func @map_c1(%x: tensor<8xf32>) {
-  // expected-error @below {{expected every operand and result to have shape [8] (because each element has its own), got shape [4]}}
+  // expected-error @below {{expected every operand and result to have shape [8] (because the region is applied element by element), got shape [4]}}
   %y = tile.map(%x) {
   ^bb0(%a: f32):
     tile.yield %a : f32
@@ -388,7 +388,7 @@ func.func @map_c1(%x: tensor<8xf32>) {
 // -----
 
 func.func @map_c1_none() {
-  // expected-error @below {{expected at least one operand (because its shape is that of the results), got none}}
+  // expected-error @below {{expected at least one operand (because it determines the shape of the results), got none}}
   tile.map() {
     tile.yield
   } : () -> ()
@@ -409,7 +409,7 @@ func.func @map_c2(%x: tensor<8xf32>) {
 // -----
 
 func.func @map_c3(%x: tensor<8xf32>) {
-  // expected-error @below {{expected body region to yield ('f16') (because it gives one element of each result), got ('f32')}}
+  // expected-error @below {{expected body region to yield ('f16') (because it returns one element for each result), got ('f32')}}
   %y = tile.map(%x) {
   ^bb0(%a: f32):
     tile.yield %a : f32
@@ -420,7 +420,7 @@ func.func @map_c3(%x: tensor<8xf32>) {
 // -----
 
 func.func @map_c4(%x: tensor<8xf32>) {
-  // expected-error @below {{expected numbers and pointers in the region (because it is about one element), got 'tensor<8xf32>'}}
+  // expected-error @below {{expected numbers and pointers in the region (because it is applied element by element), got 'tensor<8xf32>'}}
   %y = tile.map(%x) {
   ^bb0(%a: f32):
     %b = tile.splat %a : f32 -> tensor<8xf32>
@@ -432,7 +432,7 @@ func.func @map_c4(%x: tensor<8xf32>) {
 // -----
 
 func.func @map_c5(%x: tensor<8xf32>) {
-  // expected-error @below {{expected loads, stores, tile.atomic_rmw and tile.assert in the region (because only these can happen for some elements and not for others), got tile.barrier}}
+  // expected-error @below {{expected loads, stores, tile.atomic_rmw and tile.assert in the region (because only these can be masked per element), got tile.barrier}}
   %y = tile.map(%x) {
   ^bb0(%a: f32):
     tile.barrier

@@ -2,7 +2,7 @@
 // RUN: kiln-opt %s -split-input-file -verify-diagnostics
 
 func.func @inline_asm_c1(%a: tensor<8xi32>, %b: i32) {
-  // expected-error @below {{expected every operand and result to have shape [8] (because the text runs element by element), got a scalar}}
+  // expected-error @below {{expected every operand and result to have shape [8] (because the assembly runs element by element), got a scalar}}
   %c = tile.inline_asm "add.s32 $0, $1, $2;" "=r,r,r" (%a, %b) : (tensor<8xi32>, i32) -> tensor<8xi32>
   return
 }
@@ -10,7 +10,7 @@ func.func @inline_asm_c1(%a: tensor<8xi32>, %b: i32) {
 // -----
 
 func.func @inline_asm_c2(%a: tensor<8xi8>) {
-  // expected-error @below {{expected packed to be at least 1 and to divide the 8 elements (because the text runs on that many at a time), got 3}}
+  // expected-error @below {{expected packed to be at least 1 and to divide the 8 elements (because the assembly runs on that many at a time), got 3}}
   %c = tile.inline_asm "not.b32 $0, $1;" "=r,r" (%a) {packed = 3 : i32} : (tensor<8xi8>) -> tensor<8xi8>
   return
 }
@@ -18,7 +18,7 @@ func.func @inline_asm_c2(%a: tensor<8xi8>) {
 // -----
 
 func.func @inline_asm_c2_zero(%a: i32) {
-  // expected-error @below {{expected packed to be at least 1 and to divide the 1 elements (because the text runs on that many at a time), got 0}}
+  // expected-error @below {{expected packed to be at least 1 and to divide the 1 elements (because the assembly runs on that many at a time), got 0}}
   %c = tile.inline_asm "not.b32 $0, $1;" "=r,r" (%a) {packed = 0 : i32} : (i32) -> i32
   return
 }
@@ -55,7 +55,7 @@ func.func @inline_asm_c4(%a: tensor<8xi32>) {
 // -----
 
 func.func @inline_asm_c5(%a: tensor<8xi32>) {
-  // expected-error @below {{expected portable region to yield ('i32') (because it gives one element of every result), got ()}}
+  // expected-error @below {{expected portable region to yield ('i32') (because it returns one element for each result), got ()}}
   %c = tile.inline_asm "not.b32 $0, $1;" "=r,r" (%a) portable {
   ^bb0(%x: i32):
     tile.yield

@@ -2,7 +2,7 @@
 // RUN: kiln-opt %s -split-input-file -verify-diagnostics
 
 func.func @load_c1(%p: tensor<64x!tile.ptr<f32>>) {
-  // expected-error @below {{expected result of type 'tensor<64xf32>' (because a load gives what its pointers point at), got 'tensor<64xi32>'}}
+  // expected-error @below {{expected result of type 'tensor<64xf32>' (because a load returns what its pointers point at), got 'tensor<64xi32>'}}
   %v = tile.load %p : tensor<64x!tile.ptr<f32>> -> tensor<64xi32>
   return
 }
@@ -18,7 +18,7 @@ func.func @load_c2(%p: tensor<64x!tile.ptr<f32>>, %m: i1) {
 // -----
 
 func.func @load_c3(%p: !tile.ptr<f32>, %m: i1, %o: i32) {
-  // expected-error @below {{expected other of type 'f32' (because it stands for elements of the result), got 'i32'}}
+  // expected-error @below {{expected other of type 'f32' (because it replaces masked-out elements of the result), got 'i32'}}
   %v = tile.load %p mask %m other %o : !tile.ptr<f32> mask i1 other i32 -> f32
   return
 }
@@ -26,7 +26,7 @@ func.func @load_c3(%p: !tile.ptr<f32>, %m: i1, %o: i32) {
 // -----
 
 func.func @load_c4(%p: !tile.ptr<f32>, %o: f32) {
-  // expected-error @below {{expected a mask beside other (because without one every element is read), got none}}
+  // expected-error @below {{expected a mask with other (because without one every element is read), got none}}
   %v = tile.load %p other %o : !tile.ptr<f32> other f32 -> f32
   return
 }
@@ -106,7 +106,7 @@ func.func @desc_load_c1(%d: !tile.desc<tensor<8x8xf32>>, %i: i32) {
 // -----
 
 func.func @desc_load_c2(%d: !tile.desc<tensor<8xf32>>, %i: i32) {
-  // expected-error @below {{expected result of type 'tensor<8xf32>' (because a load gives the descriptor's block), got 'tensor<8xf16>'}}
+  // expected-error @below {{expected result of type 'tensor<8xf32>' (because a load returns the descriptor's block), got 'tensor<8xf16>'}}
   %v = tile.desc_load %d[%i] : !tile.desc<tensor<8xf32>> -> tensor<8xf16>
   return
 }
@@ -146,7 +146,7 @@ func.func @desc_reduce_c2(%d: !tile.desc<tensor<8xf32>>, %i: i32, %v: tensor<16x
 // -----
 
 func.func @desc_reduce_c3(%d: !tile.desc<tensor<8xf32>>, %i: i32, %v: tensor<8xf32>) {
-  // expected-error @below {{expected i32 or i64 for add (because every target combines those in one step), got 'f32'}}
+  // expected-error @below {{expected i32 or i64 for add (because every target combines those atomically), got 'f32'}}
   tile.desc_reduce add %d[%i], %v : !tile.desc<tensor<8xf32>>, tensor<8xf32>
   return
 }
@@ -154,7 +154,7 @@ func.func @desc_reduce_c3(%d: !tile.desc<tensor<8xf32>>, %i: i32, %v: tensor<8xf
 // -----
 
 func.func @desc_reduce_c3_xchg(%d: !tile.desc<tensor<8xf32>>, %i: i32, %v: tensor<8xf32>) {
-  // expected-error @below {{expected an operation that combines for xchg (because every target combines those in one step), got 'f32'}}
+  // expected-error @below {{expected an operation that combines for xchg (because every target combines those atomically), got 'f32'}}
   tile.desc_reduce xchg %d[%i], %v : !tile.desc<tensor<8xf32>>, tensor<8xf32>
   return
 }
@@ -242,7 +242,7 @@ func.func @advance_c1(%p: !tile.block_ptr<tensor<8x8xf32>>, %i: i32) {
 // -----
 
 func.func @block_load_c1(%p: !tile.block_ptr<tensor<8x8xf32>>) {
-  // expected-error @below {{expected result of type 'tensor<8x8xf32>' (because a load gives the pointer's block), got 'tensor<64xf32>'}}
+  // expected-error @below {{expected result of type 'tensor<8x8xf32>' (because a load returns the pointer's block), got 'tensor<64xf32>'}}
   %v = tile.block_load %p : !tile.block_ptr<tensor<8x8xf32>> -> tensor<64xf32>
   return
 }
@@ -314,7 +314,7 @@ func.func @atomic_rmw_c2(%p: tensor<8x!tile.ptr<i32>>, %v: tensor<8xi32>, %m: te
 // -----
 
 func.func @atomic_rmw_c3(%p: !tile.ptr<f32>, %v: f32) {
-  // expected-error @below {{expected i32 or i64 for add (because every target combines those in one step), got 'f32'}}
+  // expected-error @below {{expected i32 or i64 for add (because every target combines those atomically), got 'f32'}}
   %old = tile.atomic_rmw add relaxed gpu %p, %v : !tile.ptr<f32>, f32
   return
 }
@@ -322,7 +322,7 @@ func.func @atomic_rmw_c3(%p: !tile.ptr<f32>, %v: f32) {
 // -----
 
 func.func @atomic_rmw_c3_narrow(%p: !tile.ptr<i8>, %v: i8) {
-  // expected-error @below {{expected i32 or i64 for xor (because every target combines those in one step), got 'i8'}}
+  // expected-error @below {{expected i32 or i64 for xor (because every target combines those atomically), got 'i8'}}
   %old = tile.atomic_rmw xor relaxed gpu %p, %v : !tile.ptr<i8>, i8
   return
 }
@@ -330,7 +330,7 @@ func.func @atomic_rmw_c3_narrow(%p: !tile.ptr<i8>, %v: i8) {
 // -----
 
 func.func @atomic_rmw_c4(%p: !tile.ptr<i32>, %v: i32) {
-  // expected-error @below {{expected f16, bf16, f32 or f64 for fadd (because every target combines those in one step), got 'i32'}}
+  // expected-error @below {{expected f16, bf16, f32 or f64 for fadd (because every target combines those atomically), got 'i32'}}
   %old = tile.atomic_rmw fadd relaxed gpu %p, %v : !tile.ptr<i32>, i32
   return
 }
@@ -338,7 +338,7 @@ func.func @atomic_rmw_c4(%p: !tile.ptr<i32>, %v: i32) {
 // -----
 
 func.func @atomic_rmw_c4_max(%p: !tile.ptr<f8E5M2>, %v: f8E5M2) {
-  // expected-error @below {{expected f16, bf16, f32 or f64 for fmax (because every target combines those in one step), got 'f8E5M2'}}
+  // expected-error @below {{expected f16, bf16, f32 or f64 for fmax (because every target combines those atomically), got 'f8E5M2'}}
   %old = tile.atomic_rmw fmax acquire sys %p, %v : !tile.ptr<f8E5M2>, f8E5M2
   return
 }
@@ -346,7 +346,7 @@ func.func @atomic_rmw_c4_max(%p: !tile.ptr<f8E5M2>, %v: f8E5M2) {
 // -----
 
 func.func @atomic_rmw_c5(%p: !tile.ptr<f16>, %v: f16) {
-  // expected-error @below {{expected i32, i64, f32 or f64 for xchg (because every target combines those in one step), got 'f16'}}
+  // expected-error @below {{expected i32, i64, f32 or f64 for xchg (because every target combines those atomically), got 'f16'}}
   %old = tile.atomic_rmw xchg release cta %p, %v : !tile.ptr<f16>, f16
   return
 }
@@ -362,7 +362,7 @@ func.func @atomic_cas_c1(%p: !tile.ptr<i32>, %v: i64) {
 // -----
 
 func.func @atomic_cas_c2(%p: !tile.ptr<i8>, %v: i8) {
-  // expected-error @below {{expected an element of 16, 32 or 64 bits (because every target compares those in one step), got 'i8'}}
+  // expected-error @below {{expected an element of 16, 32 or 64 bits (because every target compares those atomically), got 'i8'}}
   %old = tile.atomic_cas acq_rel gpu %p, %v, %v : !tile.ptr<i8>, i8
   return
 }

@@ -19,7 +19,7 @@ func.func @num_programs_c1() {
 // -----
 
 func.func @addptr_c1(%p: tensor<64x!tile.ptr<f32>>, %o: tensor<32xi32>) {
-  // expected-error @below {{expected offset to have shape [64] (because each pointer steps by its own offset), got shape [32]}}
+  // expected-error @below {{expected offset to have shape [64] (because each pointer advances by its own offset), got shape [32]}}
   %q = tile.addptr %p, %o : tensor<64x!tile.ptr<f32>>, tensor<32xi32>
   return
 }
@@ -27,7 +27,7 @@ func.func @addptr_c1(%p: tensor<64x!tile.ptr<f32>>, %o: tensor<32xi32>) {
 // -----
 
 func.func @addptr_c1_scalar(%p: !tile.ptr<f32>, %o: tensor<32xi32>) {
-  // expected-error @below {{expected offset to be a scalar (because each pointer steps by its own offset), got shape [32]}}
+  // expected-error @below {{expected offset to be a scalar (because each pointer advances by its own offset), got shape [32]}}
   %q = tile.addptr %p, %o : !tile.ptr<f32>, tensor<32xi32>
   return
 }
@@ -35,7 +35,7 @@ func.func @addptr_c1_scalar(%p: !tile.ptr<f32>, %o: tensor<32xi32>) {
 // -----
 
 func.func @addptr_c2(%p: !tile.ptr<f32>, %o: i1) {
-  // expected-error @below {{expected offset of 8 to 64 bits (because offsets are signed and true would step backwards), got 'i1'}}
+  // expected-error @below {{expected offset of 8 to 64 bits (because offsets are signed, and a true i1 is -1), got 'i1'}}
   %q = tile.addptr %p, %o : !tile.ptr<f32>, i1
   return
 }
@@ -51,7 +51,7 @@ func.func @ptr_to_int_c1(%p: tensor<64x!tile.ptr<f32>>) {
 // -----
 
 func.func @int_to_ptr_c1(%a: i64) {
-  // expected-error @below {{expected result to be a scalar (because each address gives its own pointer), got shape [32]}}
+  // expected-error @below {{expected result to be a scalar (because each address becomes a pointer), got shape [32]}}
   %p = tile.int_to_ptr %a : i64 -> tensor<32x!tile.ptr<f32>>
   return
 }
@@ -91,7 +91,7 @@ func.func @hint_c2(%x: i32) {
 // -----
 
 func.func @hint_c3(%x: f32) {
-  // expected-error @below {{expected a value of integers or pointers (because the promises are about addresses), got 'f32'}}
+  // expected-error @below {{expected a value of integers or pointers (because its promises concern addresses), got 'f32'}}
   %y = tile.hint %x {divisibility = array<i64: 16>} : f32
   return
 }

@@ -26,7 +26,7 @@ func.func @splat_c1(%x: f32) {
 // -----
 
 func.func @unsplat_c1(%t: tensor<2xf32>) {
-  // expected-error @below {{expected a tile of one element (because that is the scalar), got 'tensor<2xf32>'}}
+  // expected-error @below {{expected a tile of one element (because that element becomes the scalar), got 'tensor<2xf32>'}}
   %x = tile.unsplat %t : tensor<2xf32> -> f32
   return
 }
@@ -66,7 +66,7 @@ func.func @expand_dims_c2(%x: tensor<8xf32>) {
 // -----
 
 func.func @broadcast_c1(%x: tensor<8xf32>) {
-  // expected-error @below {{expected result to have rank 1 and elements of 'f32' (because a broadcast only repeats), got 'tensor<8x8xf32>'}}
+  // expected-error @below {{expected result to have rank 1 and elements of 'f32' (because a broadcast only repeats elements), got 'tensor<8x8xf32>'}}
   %y = tile.broadcast %x : tensor<8xf32> -> tensor<8x8xf32>
   return
 }

@@ -1,12 +1,12 @@
 // What the dialect rejects of types, tiles and the attributes of functions and loops.
 // RUN: kiln-opt %s -split-input-file -verify-diagnostics
 
-// expected-error @below {{expected pointee to be a number or a pointer (because pointers step in elements of memory), got 'i7'}}
+// expected-error @below {{expected pointee to be a number or a pointer (because a pointer advances by whole elements in memory), got 'i7'}}
 func.func private @ptr_c1(!tile.ptr<i7>)
 
 // -----
 
-// expected-error @below {{expected pointee to be a number or a pointer (because pointers step in elements of memory), got 'tensor<4xf32>'}}
+// expected-error @below {{expected pointee to be a number or a pointer (because a pointer advances by whole elements in memory), got 'tensor<4xf32>'}}
 func.func private @ptr_c1_tile(!tile.ptr<tensor<4xf32>>)
 
 // -----
@@ -16,7 +16,7 @@ func.func private @desc_c1(!tile.desc<tensor<?xf32>>)
 
 // -----
 
-// expected-error @below {{expected side 0 of block to be 2^k * m with m odd and at most 31 (because every target has to be able to lay a tile out), got 33 in 'tensor<33xf32>'}}
+// expected-error @below {{expected side 0 of block to be 2^k * m with m odd and at most 31 (because layouts on every target are made of such digits), got 33 in 'tensor<33xf32>'}}
 func.func private @desc_c1_side(!tile.desc<tensor<33xf32>>)
 
 // -----
@@ -27,7 +27,7 @@ func.func private @block_ptr_c1(!tile.block_ptr<tensor<64xindex>>)
 // -----
 
 func.func @tile_c1(%x: f32) {
-  // expected-error @below {{expected result #0 to have a dimension (because one element is a scalar), got 'tensor<f32>'}}
+  // expected-error @below {{expected result #0 to have a dimension (because a single element is a scalar), got 'tensor<f32>'}}
   %y = tile.splat %x : f32 -> tensor<f32>
   return
 }
@@ -35,7 +35,7 @@ func.func @tile_c1(%x: f32) {
 // -----
 
 func.func @tile_c2(%x: f32) {
-  // expected-error @below {{expected side 1 of result #0 to be 2^k * m with m odd and at most 31 (because every target has to be able to lay a tile out), got 66 in 'tensor<64x66xf32>'}}
+  // expected-error @below {{expected side 1 of result #0 to be 2^k * m with m odd and at most 31 (because layouts on every target are made of such digits), got 66 in 'tensor<64x66xf32>'}}
   %y = tile.splat %x : f32 -> tensor<64x66xf32>
   return
 }
@@ -43,7 +43,7 @@ func.func @tile_c2(%x: f32) {
 // -----
 
 func.func @tile_c2_empty(%x: f32) {
-  // expected-error @below {{expected side 0 of result #0 to be 2^k * m with m odd and at most 31 (because every target has to be able to lay a tile out), got 0 in 'tensor<0xf32>'}}
+  // expected-error @below {{expected side 0 of result #0 to be 2^k * m with m odd and at most 31 (because layouts on every target are made of such digits), got 0 in 'tensor<0xf32>'}}
   %y = tile.splat %x : f32 -> tensor<0xf32>
   return
 }
@@ -59,7 +59,7 @@ func.func @tile_c2_operand(%x: tensor<37xf32>) {
 // -----
 
 func.func @tile_c3(%x: f32) {
-  // expected-error @below {{expected result #0 to have at most 1048576 elements (because a tile lives in one program), got 'tensor<1024x2048xf32>'}}
+  // expected-error @below {{expected result #0 to have at most 1048576 elements (because one program instance holds the whole tile), got 'tensor<1024x2048xf32>'}}
   %y = tile.splat %x : f32 -> tensor<1024x2048xf32>
   return
 }
@@ -75,7 +75,7 @@ func.func @tile_c3_overflow(%x: f32) {
 // -----
 
 func.func @tile_c4(%x: f32) {
-  // expected-error @below {{expected result #0 without encoding other than a #layout.map (because a type says what a tile is, and below this level where it lives), got 'tensor<64xf32, 1 : i32>'}}
+  // expected-error @below {{expected result #0 without encoding other than a #layout.map (because a layout is all that a tile's type may add to its shape and elements), got 'tensor<64xf32, 1 : i32>'}}
   %y = tile.splat %x : f32 -> tensor<64xf32, 1 : i32>
   return
 }

@@ -47,7 +47,7 @@ MISTAKES = [
     ("y = x.shape[0]", "x.shape[0]", "a tile to take a side of, got pointer<fp32>", "pass x.shape[0] as an argument"),
     ("y = x.stride(1)", "x.stride", "a pointer of type pointer<fp32> has no", "pass x.stride(0) as an argument"),
     ("y = len(x)", "len(x)", "expected a tuple or a tile", "pass x.shape[0] as an argument"),
-    ("y = sum(kl.arange(0, 4))", "sum(kl.arange(0, 4))", "Python's sum (because it goes", "use kl.sum(x, axis=0)"),
+    ("y = sum(kl.arange(0, 4))", "sum(kl.arange(0, 4))", "Python's sum (because it iterates", "use kl.sum(x, axis=0)"),
     ("y = max(kl.arange(0, 4))", None, "Python's max", "use kl.max(x, axis=0)"),
     ("y = any(kl.arange(0, 4) > n)", None, "Python's any", "use kl.max(condition.to(kl.int32), axis=0)"),
     ("y = list(kl.arange(0, 4))", None, "expected a tuple (because its elements are", "a tile is one value"),
@@ -236,10 +236,10 @@ def test_chain_through_a_combine_function():
 @pytest.mark.parametrize(
     ("combine", "message"),
     [
-        ("return a, b", "expected 1 value from the combine function pick (because as many tiles are reduced), got 2"),
+        ("return a, b", "expected 1 value from the combine function pick (because it returns one for each tile)"),
         ("return a.to(kl.float32)", "to return int32 (because the accumulator keeps its type), got fp32"),
-        ("return kl.arange(0, 4)", "expected scalars in pick (because it is about single elements), got a tile"),
-        ("return a + kl.zeros((2,), kl.int32)", "expected scalars in pick (because it is about single elements)"),
+        ("return kl.arange(0, 4)", "expected scalars in pick (because it is applied to single elements), got a tile"),
+        ("return a + kl.zeros((2,), kl.int32)", "expected scalars in pick (because it is applied to single elements)"),
         ("return (a, a)[0], (b,)", "expected 1 value from the combine function pick"),
         ("x = a", "to return int32"),
     ],

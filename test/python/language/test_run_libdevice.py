@@ -275,7 +275,7 @@ def test_another_library_is_refused_by_name():
         i = kl.arange(0, 16)
         kl.store(x + i, kl.extern_elementwise("lib", "lib.bc", [kl.load(x + i)], NAMES, True))
 
-    with pytest.raises(kiln.errors.CompilationError, match=r"expected a function of libdevice .* got 'mine'"):
+    with pytest.raises(kiln.errors.CompilationError, match=r"expected a .*libdevice.* got 'mine'"):
         kernel[1](X.copy())
 
 

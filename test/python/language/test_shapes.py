@@ -77,7 +77,7 @@ def test_the_type_of_the_result(expression, result):
         ("kl.full((4,), 1, None)", "expected a dtype for kl.full", "dtype=kl.float32"),
         ("v + kl.arange(0, 8)", "differ in dimension 0: 4 and 8", "x[:, None] and y[None, :]"),
         ("v.reshape(8)", "expected a shape of 4 elements", None),
-        ("kl.broadcast_to(v, (8,))", "only sides of 1 stretch", None),
+        ("kl.broadcast_to(v, (8,))", "only sides of 1 do", None),
         ("kl.squeeze(v, 0)", "expected side 0 to be 1 in kl.squeeze, got 4", None),
         ("kl.unsqueeze(v, 2)", "expected a dim of kl.unsqueeze in [-1, 1], got 2", None),
         ("kl.expand_dims(v, 5)", "expected an axis of kl.expand_dims in [-2, 2)", None),

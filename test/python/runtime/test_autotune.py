@@ -232,7 +232,7 @@ def test_a_heuristic_for_an_unknown_argument_is_reported():
     def kernel(out, length, BLOCK: kl.constexpr):
         kl.store(out, BLOCK)
 
-    with pytest.raises(errors.LaunchError, match=r"the heuristic for 'BLOCK' to ask .* got 'lenght'") as caught:
+    with pytest.raises(errors.LaunchError, match=r"the heuristic for 'BLOCK' to read .* got 'lenght'") as caught:
         kernel[1](np.zeros(1, np.int32), 5)
     assert "did you mean 'length'?" in str(caught.value)
 

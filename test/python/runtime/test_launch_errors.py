@@ -48,8 +48,8 @@ def message(launch) -> str:
         (lambda: typed[1](X, X), "argument 'n': expected a value of int8", None),
         (lambda: kernel[1](X, 1, X), "argument 'BLOCK': expected a value known while compiling", "drop the constexpr"),
         (lambda: kernel[1](X, 1, {}), "argument 'BLOCK': expected a constant that can be hashed", None),
-        (lambda: kernel[1](X, "fast", 2), "argument 'n': expected an array or a number (because the parameter is no"
-         " constexpr), got a string", "annotate the parameter with kl.constexpr"),
+        (lambda: kernel[1](X, "fast", 2), "argument 'n': expected an array or a number (because the parameter is not"
+         " a constexpr), got a string", "annotate the parameter with kl.constexpr"),
         (lambda: kernel[1](X, 1, 2, num_warps=3), "argument 'num_warps': expected a power of two from 1 to 32, got 3",
          None),
         (lambda: kernel[1](X, 1, 2, num_warps=64), "expected a power of two from 1 to 32, got 64", None),

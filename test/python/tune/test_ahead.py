@@ -211,7 +211,7 @@ def test_an_interrupt_keeps_what_was_tuned(program, told, capsys):
     (["program.py::scaled", "--signature", "x=*fp32[0 - 4]"], "expected an array's sides to be 0 or more, got (-4,)"),
     (["program.py::scaled", "--signature", "x=*fp32[4]"], "--signature and --grid: launch of scaled: expected a value"),
     (["program.py::scaled", "--shapes", "M"], "--shapes: expected NAME=VALUE, got 'M'"),
-    (["gemm", "--rows", "a"], "--rows: expected numbers parted by commas, got 'a'"),
+    (["gemm", "--rows", "a"], "--rows: expected numbers separated by commas, got 'a'"),
     (["gemm", "--dtype", "float61"], "--dtype: expected one of"),
 ])  # fmt: skip
 def test_mistakes_are_reported(program, capsys, words, told_error):

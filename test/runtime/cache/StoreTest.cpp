@@ -433,7 +433,7 @@ TEST(Manifest, aKeyThatDoesNotMatchTheFieldsIsRejected) {
   text = "{\"sha256\":\"" + artifact::digest(text.substr(begin)) + "\",\n" + text.substr(begin);
   ErrorOr<Manifest> manifest = Manifest::parse(text);
   ASSERT_FALSE(manifest.ok());
-  EXPECT_NE(manifest.getStatus().getMessage().find("names a key"), std::string::npos);
+  EXPECT_NE(manifest.getStatus().getMessage().find("has a key that does not match"), std::string::npos);
 }
 
 namespace {

@@ -39,7 +39,7 @@ def fitted(value: tensor, pointer: tensor, what: str, name: str) -> tensor:
     have, wanted = value.type.shape, pointer.type.shape
     if len(have) not in (0, len(wanted)) or any(x not in (1, y) for x, y in zip(have, wanted, strict=False)):
         raise error(
-            f"expected a {name} in {what} that stretches to the pointers' shape {list(wanted)}, got {list(have)}",
+            f"expected a {name} in {what} that broadcasts to the pointers' shape {list(wanted)}, got {list(have)}",
             argument=_PARAMETERS[name],
         )
     return broadcast_to(value, pointer.type.shape)

@@ -44,7 +44,8 @@ def make_tensor_descriptor(base: Any, shape: Any, strides: Any, block_shape: Any
     for name, part in (("shape", extents), ("strides", steps)):
         if len(part) != rank:
             raise error(
-                f"expected as many entries in {name} as in block_shape {list(block)} of {what}, got {len(part)}",
+                f"expected {name} to have one entry per dimension of block_shape {list(block)} in {what}, got"
+                f" {len(part)}",
                 argument=name,
             )
     if (isinstance(steps[-1], int) and steps[-1] != 1) or isinstance(steps[-1], tensor):

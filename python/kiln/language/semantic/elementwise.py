@@ -141,8 +141,8 @@ def check_registers(
     count = math.prod(shape)
     if count % packed:
         raise error(
-            f"expected a pack of {what} that divides the {count} elements (because the text runs on that many at a"
-            f" time), got {packed}",
+            f"expected a pack of {what} that divides the {count} elements (because the assembly runs on that many at"
+            f" a time), got {packed}",
             argument="pack",
         )
 
@@ -217,7 +217,8 @@ def map_elementwise(function: Any, arguments: Sequence[Any], pack: Any) -> Any:
     region, parts = emitter().map_region(function, [c.type.scalar for c in columns], what)
     if len(parts) % packed:
         raise error(
-            f"expected as many results of each kind as elements are taken, {packed}, in {what}, got {len(parts)}"
+            f"expected {packed} results of each kind in {what} (because it takes that many elements at a time), got"
+            f" {len(parts)}"
         )
     found = emit_many("tile.map", columns, [shaped(columns[0], p.type) for p in parts], regions=[region])
     results = []

@@ -97,7 +97,7 @@ def load(
     flags = check_mask(mask, "kl.load")
     if flags is None and optional(other) is not None:
         raise error(
-            "expected a mask in kl.load (because other is what masked-out elements read), got other alone",
+            "expected a mask in kl.load (because other is what masked-out elements read), got other without a mask",
             argument="other",
         )
     pointer, flags = align_to_pointer(pointer, flags, "kl.load", "mask")
@@ -235,7 +235,7 @@ def check_fits(part: tensor, shape: Sequence[int], name: str) -> None:
     padded = (1,) * (len(shape) - len(source)) + tuple(source)
     if len(source) > len(shape) or any(s not in (1, d) for s, d in zip(padded, shape, strict=False)):
         raise error(
-            f"expected a {name} in kl.store that stretches to the pointers' shape {list(shape)}, got {list(source)}",
+            f"expected a {name} in kl.store that broadcasts to the pointers' shape {list(shape)}, got {list(source)}",
             hint="give the pointers both axes: ptr + rows[:, None] * stride + columns[None, :]"
             if len(source) > len(shape)
             else None,
@@ -303,7 +303,8 @@ def make_block_ptr(base: Any, shape: Any, strides: Any, offsets: Any, block_shap
     for name, part in (("shape", extents), ("strides", steps), ("offsets", position), ("order", order)):
         if len(part) != rank:
             raise error(
-                f"expected as many entries in {name} as in block_shape {list(block)} of kl.make_block_ptr, got"
+                f"expected {name} to have one entry per dimension of block_shape {list(block)} in kl.make_block_ptr,"
+                " got"
                 f" {len(part)}",
                 argument=name,
             )

@@ -107,7 +107,7 @@ def broadcast_to(value: Any, shape: Any) -> tensor:
     fits = len(source) == len(shape) and all(s in (1, d) for s, d in zip(source, shape, strict=False))
     if not fits:
         raise error(
-            f"expected a shape of kl.broadcast_to that {list(source)} stretches to (because only sides of 1 stretch),"
+            f"expected a shape of kl.broadcast_to that {list(source)} broadcasts to (because only sides of 1 do),"
             f" got {list(shape)}",
             hint="add axes with x[:, None]" if len(source) < len(shape) else None,
         )
@@ -135,7 +135,7 @@ def reshape(value: Any, shape: Any) -> tensor:
     have = getattr(value.type, "numel", 1)
     if count != have:
         raise error(
-            f"expected a shape of {have} elements in kl.reshape (because {list(value.type.shape)} has as many),"
+            f"expected a shape of {have} elements in kl.reshape (because {list(value.type.shape)} has that many),"
             f" got {list(shape)} with {count}"
         )
     if not value.type.is_block():

@@ -35,7 +35,7 @@ func.func @base_not_an_argument(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64
     %mk = tile.broadcast %mj : tensor<1x32xi1> -> tensor<64x32xi1>
     %mask2 = arith.andi %mm, %mk : tensor<64x32xi1>
     %none = arith.constant dense<0.0> : tensor<64x32xf16>
-    // expected-remark @below {{loads through pointers: the array begins at no argument of the kernel}}
+    // expected-remark @below {{loads through pointers: the array does not begin at an argument of the kernel}}
     %x = tile.load %p mask %mask2 other %none
       : tensor<64x32x!tile.ptr<f16>> mask tensor<64x32xi1> other tensor<64x32xf16> -> tensor<64x32xf16>
     %t = tile.trans %x [1, 0] : tensor<64x32xf16> -> tensor<32x64xf16>
@@ -258,7 +258,7 @@ func.func @odd_steps(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name
     %mk = tile.broadcast %mj : tensor<1x32xi1> -> tensor<64x32xi1>
     %mask2 = arith.andi %mm, %mk : tensor<64x32xi1>
     %none = arith.constant dense<0.0> : tensor<64x32xf16>
-    // expected-remark @below {{loads through pointers: addresses are no sums of products of scalars and indices}}
+    // expected-remark @below {{loads through pointers: addresses are not sums of products of scalars and indices}}
     %x = tile.load %p mask %mask2 other %none
       : tensor<64x32x!tile.ptr<f16>> mask tensor<64x32xi1> other tensor<64x32xf16> -> tensor<64x32xf16>
     %t = tile.trans %x [1, 0] : tensor<64x32xf16> -> tensor<32x64xf16>
@@ -303,7 +303,7 @@ func.func @one_row(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name =
     %mk = tile.broadcast %mj : tensor<1x32xi1> -> tensor<64x32xi1>
     %mask2 = arith.andi %mm, %mk : tensor<64x32xi1>
     %none = arith.constant dense<0.0> : tensor<64x32xf16>
-    // expected-remark @below {{loads through pointers: addresses do not go in steps of one size along each dimension}}
+    // expected-remark @below {{loads through pointers: addresses do not advance by a constant stride along each dimension}}
     %x = tile.load %p mask %mask2 other %none
       : tensor<64x32x!tile.ptr<f16>> mask tensor<64x32xi1> other tensor<64x32xf16> -> tensor<64x32xf16>
     %t = tile.trans %x [1, 0] : tensor<64x32xf16> -> tensor<32x64xf16>
@@ -328,7 +328,7 @@ func.func @mask_of_data(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.n
   %starts = tile.splat %start : i32 -> tensor<64xi32>
   %rows = arith.addi %starts, %lanes : tensor<64xi32>
   %tables = tile.splat %table : !tile.ptr<i1> -> tensor<64x32x!tile.ptr<i1>>
-  // expected-remark @below {{loads through pointers: the copy engine moves numbers of whole bytes}}
+  // expected-remark @below {{loads through pointers: the copy engine only moves elements of whole bytes}}
   %some = tile.load %tables : tensor<64x32x!tile.ptr<i1>> -> tensor<64x32xi1>
   %sum = scf.for %k0 = %c0 to %k step %c32 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i32 {
     %at = tile.splat %k0 : i32 -> tensor<32xi32>
@@ -343,7 +343,7 @@ func.func @mask_of_data(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.n
     %base = tile.splat %a : !tile.ptr<f16> -> tensor<64x32x!tile.ptr<f16>>
     %p = tile.addptr %base, %o : tensor<64x32x!tile.ptr<f16>>, tensor<64x32xi32>
     %none = arith.constant dense<0.0> : tensor<64x32xf16>
-    // expected-remark @below {{loads through pointers: the mask is more than comparisons that all hold}}
+    // expected-remark @below {{loads through pointers: the mask is not a conjunction of comparisons}}
     %x = tile.load %p mask %some other %none
       : tensor<64x32x!tile.ptr<f16>> mask tensor<64x32xi1> other tensor<64x32xf16> -> tensor<64x32xf16>
     %t = tile.trans %x [1, 0] : tensor<64x32xf16> -> tensor<32x64xf16>
@@ -389,7 +389,7 @@ func.func @mask_of_one_program(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64,
     %mask3 = arith.andi %mm, %mk : tensor<64x32xi1>
     %mask2 = arith.andi %mask3, %alone : tensor<64x32xi1>
     %none = arith.constant dense<0.0> : tensor<64x32xf16>
-    // expected-remark @below {{loads through pointers: the mask depends on more than where an element is}}
+    // expected-remark @below {{loads through pointers: the mask depends on more than an element's position}}
     %x = tile.load %p mask %mask2 other %none
       : tensor<64x32x!tile.ptr<f16>> mask tensor<64x32xi1> other tensor<64x32xf16> -> tensor<64x32xf16>
     %t = tile.trans %x [1, 0] : tensor<64x32xf16> -> tensor<32x64xf16>
@@ -526,7 +526,7 @@ func.func @other_not_zero(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile
     %mk = tile.broadcast %mj : tensor<1x32xi1> -> tensor<64x32xi1>
     %mask2 = arith.andi %mm, %mk : tensor<64x32xi1>
     %none = arith.constant dense<1.0> : tensor<64x32xf16>
-    // expected-remark @below {{loads through pointers: what is not loaded is not zero}}
+    // expected-remark @below {{loads through pointers: masked-out elements are not zero}}
     %x = tile.load %p mask %mask2 other %none
       : tensor<64x32x!tile.ptr<f16>> mask tensor<64x32xi1> other tensor<64x32xf16> -> tensor<64x32xf16>
     %t = tile.trans %x [1, 0] : tensor<64x32xf16> -> tensor<32x64xf16>
@@ -569,7 +569,7 @@ func.func @other_negative_zero(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64,
     %mk = tile.broadcast %mj : tensor<1x32xi1> -> tensor<64x32xi1>
     %mask2 = arith.andi %mm, %mk : tensor<64x32xi1>
     %none = arith.constant dense<-0.0> : tensor<64x32xf16>
-    // expected-remark @below {{loads through pointers: what is not loaded is not zero}}
+    // expected-remark @below {{loads through pointers: masked-out elements are not zero}}
     %x = tile.load %p mask %mask2 other %none
       : tensor<64x32x!tile.ptr<f16>> mask tensor<64x32xi1> other tensor<64x32xf16> -> tensor<64x32xf16>
     %t = tile.trans %x [1, 0] : tensor<64x32xf16> -> tensor<32x64xf16>
@@ -746,7 +746,7 @@ func.func @position_too_far(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, ti
     %o = arith.addi %o0, %o1 : tensor<64x32xi32>
     %base = tile.splat %of : !tile.ptr<f16> -> tensor<64x32x!tile.ptr<f16>>
     %p = tile.addptr %base, %o : tensor<64x32x!tile.ptr<f16>>, tensor<64x32xi32>
-    // expected-remark @below {{loads through pointers: a position is not known to stay inside of 32 bits}}
+    // expected-remark @below {{loads through pointers: a position is not known to fit in 32 bits}}
     %x = tile.load %p : tensor<64x32x!tile.ptr<f16>> -> tensor<64x32xf16>
     %t = tile.trans %x [1, 0] : tensor<64x32xf16> -> tensor<32x64xf16>
     %next = tile.dot %x, %t, %acc : tensor<64x32xf16>, tensor<32x64xf16> -> tensor<64x64xf32>
@@ -789,7 +789,7 @@ func.func @moved_by_odd_bytes(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, 
     %mk = tile.broadcast %mj : tensor<1x32xi1> -> tensor<64x32xi1>
     %mask2 = arith.andi %mm, %mk : tensor<64x32xi1>
     %none = arith.constant dense<0.0> : tensor<64x32xf16>
-    // expected-remark @below {{loads through pointers: the box is moved by other than the bounds that are asked about, and by no multiple of 16 bytes}}
+    // expected-remark @below {{loads through pointers: the box moves by amounts other than the bounds in the mask, and not by multiples of 16 bytes}}
     %x = tile.load %p mask %mask2 other %none
       : tensor<64x32x!tile.ptr<f16>> mask tensor<64x32xi1> other tensor<64x32xf16> -> tensor<64x32xf16>
     %t = tile.trans %x [1, 0] : tensor<64x32xf16> -> tensor<32x64xf16>
@@ -831,7 +831,7 @@ func.func @rows_are_stored(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, til
     %mj = arith.cmpi slt, %j, %ends : tensor<1x32xi32>
     %mk = tile.broadcast %mj : tensor<1x32xi1> -> tensor<64x32xi1>
     %none = arith.constant dense<0.0> : tensor<64x32xf16>
-    // expected-remark @below {{loads through pointers: rows behind the end of the array, which are folded back into it, are stored}}
+    // expected-remark @below {{loads through pointers: rows past the end of the array, which are folded back into it, are stored}}
     %x = tile.load %p mask %mk other %none
       : tensor<64x32x!tile.ptr<f16>> mask tensor<64x32xi1> other tensor<64x32xf16> -> tensor<64x32xf16>
     %t = tile.trans %x [1, 0] : tensor<64x32xf16> -> tensor<32x64xf16>
@@ -890,7 +890,7 @@ func.func @rows_are_stored_elsewhere(%a: !tile.ptr<f16> {tile.divisibility = 16 
     %mj = arith.cmpi slt, %j, %ends : tensor<1x32xi32>
     %mk = tile.broadcast %mj : tensor<1x32xi1> -> tensor<64x32xi1>
     %none = arith.constant dense<0.0> : tensor<64x32xf16>
-    // expected-remark @below {{loads through pointers: rows behind the end of the array, which are folded back into it, are stored}}
+    // expected-remark @below {{loads through pointers: rows past the end of the array, which are folded back into it, are stored}}
     %x = tile.load %p mask %mk other %none
       : tensor<64x32x!tile.ptr<f16>> mask tensor<64x32xi1> other tensor<64x32xf16> -> tensor<64x32xf16>
     %t = tile.trans %x [1, 0] : tensor<64x32xf16> -> tensor<32x64xf16>
@@ -948,7 +948,7 @@ func.func @rows_are_printed(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, ti
     %mj = arith.cmpi slt, %j, %ends : tensor<1x32xi32>
     %mk = tile.broadcast %mj : tensor<1x32xi1> -> tensor<64x32xi1>
     %none = arith.constant dense<0.0> : tensor<64x32xf16>
-    // expected-remark @below {{loads through pointers: rows behind the end of the array, which are folded back into it, reach 'tile.print'}}
+    // expected-remark @below {{loads through pointers: rows past the end of the array, which are folded back into it, reach 'tile.print'}}
     %x = tile.load %p mask %mk other %none
       : tensor<64x32x!tile.ptr<f16>> mask tensor<64x32xi1> other tensor<64x32xf16> -> tensor<64x32xf16>
     %t = tile.trans %x [1, 0] : tensor<64x32xf16> -> tensor<32x64xf16>
@@ -1108,7 +1108,7 @@ func.func @stored_where_folded(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64,
   %bc = arith.cmpi slt, %ci, %lc : tensor<1x64xi32>
   %m1 = tile.broadcast %bc : tensor<1x64xi1> -> tensor<64x64xi1>
   %all = arith.andi %m0, %m1 : tensor<64x64xi1>
-  // expected-remark @below {{stores through pointers: rows behind the end of the array are stored elsewhere}}
+  // expected-remark @below {{stores through pointers: rows past the end of the array are stored elsewhere}}
   tile.store %q, %sum mask %all : tensor<64x64x!tile.ptr<f32>>, tensor<64x64xf32> mask tensor<64x64xi1>
   return
 }

@@ -31,7 +31,7 @@ func.func @slots(%p: !tile.ptr<f32>, %i: i32) attributes {tile.kernel} {
   %one = arith.constant 1 : i64
   %d = tile.make_desc %p, shape [%one] strides [%one] : !tile.ptr<f32> -> !tile.desc<tensor<40xf32>>
   %map = kgpu.tensor_map %d box [40] swizzle 0 : !tile.desc<tensor<40xf32>>
-  // expected-error @below {{expected slots of a multiple of 128 bytes (because the copy engine or products reach them), got 160}}
+  // expected-error @below {{expected slots of a multiple of 128 bytes (because the copy engine and products need that alignment), got 160}}
   %a = kgpu.alloc {slots = 2 : i32} : !kgpu.mem<40xf32, #m>
   %s = kgpu.slot %a[%i] : !kgpu.mem<40xf32, #m>
   kgpu.copy_out %s to %map[%i] : !kgpu.mem<40xf32, #m>

@@ -10,7 +10,7 @@ func.func @one_of_two(%c: i1) attributes {tile.kernel} {
   %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128xf32, #m>
   %b = kgpu.alloc {offset = 512 : i64} : !kgpu.mem<128xf32, #m>
   %s = arith.select %c, %a, %b : !kgpu.mem<128xf32, #m>
-  // expected-error @below {{'kgpu.local_store' op expected memory of a kgpu.alloc, or of a slot that a channel gave, and declared effects on it (because barriers go by who touches what), got memory that comes another way}}
+  // expected-error @below {{'kgpu.local_store' op expected memory of a kgpu.alloc or of a channel's slot, and declared effects on it (because barriers are placed by who reads and writes it), got memory from elsewhere}}
   kgpu.local_store %x, %s : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
   return
 }
@@ -27,7 +27,7 @@ func.func @of_a_branch(%c: i1) attributes {tile.kernel} {
   } else {
     scf.yield %b : !kgpu.mem<128xf32, #m>
   }
-  // expected-error @below {{got memory that comes another way}}
+  // expected-error @below {{got memory from elsewhere}}
   %y = kgpu.local_load %s : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
   return
 }
@@ -41,7 +41,7 @@ func.func @carried(%n: i32) attributes {tile.kernel} {
   %one = arith.constant 1 : i32
   %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128xf32, #m>
   %b = kgpu.alloc {offset = 512 : i64} : !kgpu.mem<128xf32, #m>
-  // expected-error @below {{got an op that declares none}}
+  // expected-error @below {{got an op without declared effects}}
   %r:2 = scf.for %i = %zero to %n step %one iter_args(%s = %a, %t = %b)
       -> (!kgpu.mem<128xf32, #m>, !kgpu.mem<128xf32, #m>) : i32 {
     scf.yield %t, %s : !kgpu.mem<128xf32, #m>, !kgpu.mem<128xf32, #m>

@@ -9,7 +9,7 @@ func.func @removed_in_role() {
     %x = arith.constant dense<1.0> : tensor<128xf32, #t>
     // expected-note @below {{the earlier access}}
     kgpu.local_store %x, %a : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
-    // expected-error @below {{expected a barrier between this and an earlier access (because both may touch the same bytes and one writes them), got a path without}}
+    // expected-error @below {{expected a barrier between this and an earlier access (because both may access the same bytes, and one writes them), got a path without one}}
     %y = kgpu.local_load %a : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
     kgpu.end_role
   }
@@ -52,7 +52,7 @@ func.func @memory_of_two_roles() {
     kgpu.local_store %x, %a : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
     kgpu.end_role
   } @other warps 4 {
-    // expected-error @below {{expected no other role to touch the same shared memory (because roles run at once, and only channels order them), got such an access}}
+    // expected-error @below {{expected no other role to touch the same shared memory (because roles run concurrently, and only channels order them), got such an access}}
     %y = kgpu.local_load %a : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
     kgpu.end_role
   }
@@ -172,11 +172,11 @@ func.func @copied_array(%pa: !tile.ptr<f16>, %m: i64, %s: i64, %i: i32, %x: f16)
   kgpu.fence_async
   kgpu.barrier cta
   %slot = kgpu.acquire %ch[%p] : !kgpu.channel<2 x (!kgpu.mem<64x64xf16, #m>)> -> !kgpu.mem<64x64xf16, #m>
-  // expected-error @below {{expected known disjoint arrays between this and an earlier access (because nothing shows the copy engine what threads write to global memory), got a path without}}
+  // expected-error @below {{expected known disjoint arrays between this and an earlier access (because no fence here makes the threads' writes to global memory visible to the copy engine), got a path without one}}
   // expected-note @below {{the earlier access}}
   kgpu.copy_in %ma[%i, %i] to %slot of %ch[%p] : !kgpu.mem<64x64xf16, #m>, !kgpu.channel<2 x (!kgpu.mem<64x64xf16, #m>)>
   kgpu.barrier cta
-  // expected-error @below {{expected a wait between this and an earlier access (because what it began goes on until then, and one of them writes), got a path without}}
+  // expected-error @below {{expected a wait between this and an earlier access (because the earlier access is still in flight, and one of the two writes), got a path without one}}
   tile.store %pa, %x : !tile.ptr<f16>, f16
   return
 }
@@ -191,7 +191,7 @@ func.func @no_fence(%x: tensor<64x64xf16, #t>, %c: tensor<64x64xf32, #acc>) {
   // expected-note @below {{the earlier access}}
   kgpu.local_store %x, %a : tensor<64x64xf16, #t>, !kgpu.mem<64x64xf16, #rows>
   kgpu.barrier cta
-  // expected-error @below {{expected kgpu.fence_async and behind it a barrier between this and an earlier access (because it reads what threads wrote another way than they do), got a path without}}
+  // expected-error @below {{expected a kgpu.fence_async followed by a barrier between this and an earlier access (because it reads what threads wrote through the async proxy, which does not see unfenced stores), got a path without one}}
   %d = kgpu.warpgroup_mma %a, %a, %c : !kgpu.mem<64x64xf16, #rows>, !kgpu.mem<64x64xf16, #rows>
     -> tensor<64x64xf32, #acc>
   %e = kgpu.mma_wait %d pending 0 : tensor<64x64xf32, #acc>
@@ -213,14 +213,14 @@ func.func @late_fence(%x: tensor<64x64xf16, #t>, %c: tensor<64x64xf32, #acc>, %s
   kgpu.fence_async
   // expected-note @below {{the earlier access}}
   kgpu.local_store %x, %b : tensor<64x64xf16, #t>, !kgpu.mem<64x64xf16, #rows>
-  // expected-error @below {{expected kgpu.fence_async and behind it a barrier between}}
+  // expected-error @below {{expected a kgpu.fence_async followed by a barrier between}}
   %d = kgpu.warpgroup_mma %a, %a, %c : !kgpu.mem<64x64xf16, #rows>, !kgpu.mem<64x64xf16, #rows>
     -> tensor<64x64xf32, #acc>
   scf.if %some {
     kgpu.fence_async
   }
   kgpu.barrier cta
-  // expected-error @below {{expected kgpu.fence_async and behind it a barrier between}}
+  // expected-error @below {{expected a kgpu.fence_async followed by a barrier between}}
   %e = kgpu.warpgroup_mma %b, %b, %d : !kgpu.mem<64x64xf16, #rows>, !kgpu.mem<64x64xf16, #rows>
     -> tensor<64x64xf32, #acc>
   %f = kgpu.mma_wait %e pending 0 : tensor<64x64xf32, #acc>
@@ -352,7 +352,7 @@ func.func @ends_too_early(%pc: !tile.ptr<f16>, %m: i64, %s: i64, %i: i32) {
   kgpu.roles @one warps 4 {
     // expected-note @below {{the earlier access}}
     kgpu.copy_out %a to %mc[%i, %i] : !kgpu.mem<64x64xf16, #rows>
-    // expected-error @below {{expected a wait between this and an earlier access (because shared memory is read until then), got a path without}}
+    // expected-error @below {{expected a wait between this and an earlier access (because a copy may still be reading shared memory), got a path without one}}
     kgpu.end_role
   }
   kgpu.copy_out_wait read 0
@@ -363,7 +363,7 @@ func.func @ends_too_early(%pc: !tile.ptr<f16>, %m: i64, %s: i64, %i: i32) {
 
 func.func @barrier_in_role() {
   kgpu.roles @one warps 4 {
-    // expected-error @below {{expected a barrier of the role's own threads inside of a role (because the others do not come by), got one of the cta}}
+    // expected-error @below {{expected a barrier of the role's own threads inside a role (because threads of other roles never reach it), got one of the cta}}
     kgpu.barrier cta
     kgpu.end_role
   }
@@ -373,7 +373,7 @@ func.func @barrier_in_role() {
 // -----
 
 func.func @barrier_of_no_role() {
-  // expected-error @below {{expected a barrier of the cta or the cluster outside of roles (because there are no threads of a role), got one of the role}}
+  // expected-error @below {{expected a barrier of the cta or the cluster outside roles (because no role's threads are defined there), got one of the role}}
   kgpu.barrier role
   return
 }
@@ -384,7 +384,7 @@ func.func @barrier_of_no_role() {
 module attributes {kgpu.cluster = 2 : i32} {
   func.func @cluster_in_role() {
     kgpu.roles @one warps 4 {
-      // expected-error @below {{expected a barrier of the role's own threads inside of a role (because the others do not come by), got one of the cluster}}
+      // expected-error @below {{expected a barrier of the role's own threads inside a role (because threads of other roles never reach it), got one of the cluster}}
       tile.barrier
       kgpu.end_role
     }
@@ -409,7 +409,7 @@ module attributes {kgpu.cluster = 2 : i32} {
       kgpu.local_store %x, %out : tensor<128x64xf16, #t>, !kgpu.mem<128x64xf16, #rows>
       kgpu.barrier role
       kgpu.fence_async
-      // expected-error @below {{expected kgpu.fence_async and behind it a barrier between this and an earlier access}}
+      // expected-error @below {{expected a kgpu.fence_async followed by a barrier between this and an earlier access}}
       kgpu.copy_out %out to %mc[%i, %i] : !kgpu.mem<128x64xf16, #rows>
       kgpu.copy_out_wait 0
       kgpu.end_role
@@ -535,7 +535,7 @@ func.func @unfenced(%pc: !tile.ptr<f16> {tile.disjoint}, %m: i64, %s: i64, %i: i
     // expected-note @below {{the earlier access}}
     kgpu.local_store %x, %out : tensor<128x64xf16, #acc>, !kgpu.mem<128x64xf16, #rows>
     kgpu.barrier group
-    // expected-error @below {{expected kgpu.fence_async and behind it a barrier between this and an earlier access}}
+    // expected-error @below {{expected a kgpu.fence_async followed by a barrier between this and an earlier access}}
     kgpu.copy_out %out to %mc[%i, %i] by_group : !kgpu.mem<128x64xf16, #rows>
     kgpu.copy_out_wait 0
     kgpu.end_role
@@ -558,7 +558,7 @@ func.func @fenced_too_late(%pc: !tile.ptr<f16> {tile.disjoint}, %m: i64, %s: i64
     kgpu.local_store %x, %out : tensor<128x64xf16, #acc>, !kgpu.mem<128x64xf16, #rows>
     kgpu.barrier group
     kgpu.fence_async
-    // expected-error @below {{expected kgpu.fence_async and behind it a barrier between this and an earlier access}}
+    // expected-error @below {{expected a kgpu.fence_async followed by a barrier between this and an earlier access}}
     kgpu.copy_out %out to %mc[%i, %i] by_group : !kgpu.mem<128x64xf16, #rows>
     kgpu.copy_out_wait 0
     kgpu.end_role

@@ -73,7 +73,7 @@ func.func @one_cta(%p: !tile.ptr<i32>, %one: i32) {
 // -----
 
 func.func @wait_alone() {
-  // expected-error @below {{'kgpu.cluster_wait' op expected to have arrived at the barrier of the cluster on every path to this wait (because a thread that has not arrived cannot wait), got a path without an arrival}}
+  // expected-error @below {{'kgpu.cluster_wait' op expected an arrival at the barrier of the cluster on every path to this wait (because the barrier never completes without this thread's arrival), got a path without one}}
   kgpu.cluster_wait
   return
 }
@@ -83,7 +83,7 @@ func.func @wait_alone() {
 func.func @waited_twice() {
   kgpu.cluster_arrive
   kgpu.cluster_wait
-  // expected-error @below {{expected to have arrived at the barrier of the cluster on every path to this wait}}
+  // expected-error @below {{expected an arrival at the barrier of the cluster on every path to this wait}}
   kgpu.cluster_wait
   return
 }
@@ -92,7 +92,7 @@ func.func @waited_twice() {
 
 func.func @wait_after_a_whole_barrier() {
   kgpu.barrier cluster
-  // expected-error @below {{expected to have arrived at the barrier of the cluster on every path to this wait}}
+  // expected-error @below {{expected an arrival at the barrier of the cluster on every path to this wait}}
   kgpu.cluster_wait
   return
 }
@@ -100,7 +100,7 @@ func.func @wait_after_a_whole_barrier() {
 // -----
 
 func.func @left_open() {
-  // expected-error @below {{'kgpu.cluster_arrive' op expected a wait for this arrival on every path (because the barrier of the cluster has to be over before a thread ends), got a return}}
+  // expected-error @below {{'kgpu.cluster_arrive' op expected a wait for this arrival on every path (because a thread may not exit with an arrival at the barrier of the cluster pending), got a return}}
   kgpu.cluster_arrive
   // expected-note @below {{the return}}
   return
@@ -111,7 +111,7 @@ func.func @left_open() {
 func.func @arrived_twice() {
   // expected-note @below {{the arrival}}
   kgpu.cluster_arrive relaxed
-  // expected-error @below {{'kgpu.cluster_arrive' op expected a wait before this arrives at the barrier of the cluster (because a thread arrives once before it waits), got a second arrival}}
+  // expected-error @below {{'kgpu.cluster_arrive' op expected a wait before this arrives at the barrier of the cluster (because a thread may arrive only once per phase), got a second arrival}}
   kgpu.cluster_arrive
   kgpu.cluster_wait
   return
@@ -176,7 +176,7 @@ module attributes {kgpu.cluster = 2 : i32} {
 // -----
 
 func.func @arrives_in_one_branch(%c: i1) {
-  // expected-error @below {{'scf.if' op expected both ways through to agree whether an arrival at the barrier of the cluster waits to be waited for (because what follows cannot tell which was taken), got one that arrives alone}}
+  // expected-error @below {{'scf.if' op expected both branches to leave the same number of pending arrivals at the barrier of the cluster (because the code after them is the same for both), got only one that arrives alone}}
   scf.if %c {
     // expected-note @below {{the arrival}}
     kgpu.cluster_arrive
@@ -193,7 +193,7 @@ func.func @arrives_in_one_branch(%c: i1) {
 func.func @waits_in_one_branch(%c: i1) {
   // expected-note @below {{the arrival}}
   kgpu.cluster_arrive
-  // expected-error @below {{'scf.if' op expected both ways through to agree whether an arrival at the barrier of the cluster waits to be waited for (because what follows cannot tell which was taken), got one that waits alone}}
+  // expected-error @below {{'scf.if' op expected both branches to leave the same number of pending arrivals at the barrier of the cluster (because the code after them is the same for both), got only one that waits alone}}
   scf.if %c {
     kgpu.barrier cta
   } else {
@@ -207,7 +207,7 @@ func.func @waits_in_one_branch(%c: i1) {
 func.func @arrives_in_every_iteration(%n: i32) {
   %zero = arith.constant 0 : i32
   %one = arith.constant 1 : i32
-  // expected-error @below {{'scf.for' op expected each iteration to leave the barrier of the cluster as it found it (because the next one starts from there), got an arrival without a wait}}
+  // expected-error @below {{'scf.for' op expected each iteration to wait for exactly its own arrivals at the barrier of the cluster (because all iterations run the same code), got an arrival without a wait}}
   scf.for %i = %zero to %n step %one : i32 {
     // expected-note @below {{the arrival}}
     kgpu.cluster_arrive
@@ -223,7 +223,7 @@ func.func @waits_in_every_iteration(%n: i32) {
   %one = arith.constant 1 : i32
   // expected-note @below {{the arrival}}
   kgpu.cluster_arrive
-  // expected-error @below {{'scf.for' op expected each iteration to leave the barrier of the cluster as it found it (because the next one starts from there), got a wait for an arrival from before the loop}}
+  // expected-error @below {{'scf.for' op expected each iteration to wait for exactly its own arrivals at the barrier of the cluster (because all iterations run the same code), got a wait for an arrival from before the loop}}
   scf.for %i = %zero to %n step %one : i32 {
     kgpu.cluster_wait
   }
@@ -234,7 +234,7 @@ func.func @waits_in_every_iteration(%n: i32) {
 
 // The condition region runs once more often than the body.
 func.func @while_of_halves(%c: i1) {
-  // expected-error @below {{'scf.while' op expected each iteration to leave the barrier of the cluster as it found it}}
+  // expected-error @below {{'scf.while' op expected each iteration to wait for exactly its own arrivals at the barrier of the cluster}}
   scf.while : () -> () {
     // expected-note @below {{the arrival}}
     kgpu.cluster_arrive
@@ -268,7 +268,7 @@ func.func @threads_part(%n: index) {
   %zero = arith.constant 0 : index
   %one = arith.constant 1 : index
   scf.parallel (%i) = (%zero) to (%n) step (%one) {
-    // expected-error @below {{'kgpu.barrier' op expected barriers in branches and loops alone (because there all threads come by, and a barrier waits for all of them), got one inside of scf.parallel}}
+    // expected-error @below {{'kgpu.barrier' op expected barriers only in branches and loops (because a barrier waits for all threads, and other regions may run on some of them only), got one inside scf.parallel}}
     kgpu.barrier cta
   }
   return
@@ -281,7 +281,7 @@ func.func @threads_part_deeper(%n: index, %c: i1, %p: !tile.ptr<i32>, %v: i32) {
   %one = arith.constant 1 : index
   scf.parallel (%i) = (%zero) to (%n) step (%one) {
     scf.if %c {
-      // expected-error @below {{'tile.atomic_rmw' op expected barriers in branches and loops alone}}
+      // expected-error @below {{'tile.atomic_rmw' op expected barriers only in branches and loops}}
       %old = tile.atomic_rmw add acquire gpu %p, %v : !tile.ptr<i32>, i32
     }
   }

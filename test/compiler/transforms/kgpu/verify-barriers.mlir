@@ -7,7 +7,7 @@ func.func @removed(%x: tensor<128xf32, #t>) -> tensor<128xf32, #t> {
   %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128xf32, #m>
   // expected-note @below {{the earlier access}}
   kgpu.local_store %x, %a : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
-  // expected-error @below {{expected a barrier between this and an earlier access (because both may touch the same bytes and one writes them), got a path without}}
+  // expected-error @below {{expected a barrier between this and an earlier access (because both may access the same bytes, and one writes them), got a path without one}}
   %y = kgpu.local_load %a : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
   return %y : tensor<128xf32, #t>
 }
@@ -79,7 +79,7 @@ func.func @one_branch(%x: tensor<128xf32, #t>, %c: i1) -> tensor<128xf32, #t> {
 func.func @narrow(%x: tensor<128xf32, #row>) -> tensor<128xf32, #row> {
   %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128xf32, #each>
   // expected-note @below {{the earlier access}}
-  // expected-error @below {{expected a barrier of the cluster before (because a cta may be written to only once it runs), got none}}
+  // expected-error @below {{expected a barrier of the cluster first (because the shared memory of another cta may be written only after that cta has started), got none}}
   kgpu.local_store %x, %a : tensor<128xf32, #row>, !kgpu.mem<128xf32, #each>
   kgpu.barrier cta
   // expected-error @below {{expected a barrier of the cluster between this and an earlier access}}
@@ -135,7 +135,7 @@ func.func @still_read(%d: !tile.desc<tensor<128xf32>>, %i: i32) -> tensor<128xf3
   kgpu.release %ch[%c] : !ring
   kgpu.local_store %x, %a : tensor<128xf32, #t>, !mem
   kgpu.barrier cta
-  // expected-error @below {{expected memory that no ring has, or that is used behind the last barrier of all threads at it (because slots are filled and read until then), got it before}}
+  // expected-error @below {{expected memory that overlaps no ring, or that is used only after the ring's last barrier of all threads (because its slots are filled and read until then), got a use before that barrier}}
   %y = kgpu.local_load %a : !mem -> tensor<128xf32, #t>
   return %y : tensor<128xf32, #t>
 }
@@ -155,7 +155,7 @@ func.func @before_the_ring_is_done(%d: !tile.desc<tensor<128xf32>>, %i: i32, %x:
   %s = kgpu.acquire %ch[%c] : !ring -> !mem
   kgpu.copy_block %d[%i] to %s of %ch[%c] : !tile.desc<tensor<128xf32>>, !mem, !ring
   kgpu.commit %ch[%c] : !ring
-  // expected-error @below {{expected memory that no ring has, or that is used behind the last barrier}}
+  // expected-error @below {{expected memory that overlaps no ring, or that is used only after the ring's last barrier}}
   kgpu.local_store %x, %a : tensor<128xf32, #t>, !mem
   %r = kgpu.receive %ch[%c] : !ring -> !mem
   kgpu.release %ch[%c] : !ring
@@ -172,7 +172,7 @@ func.func @a_ring_with_barriers(%x: tensor<128xf32, #t>) {
   // expected-note @below {{the ring}}
   %ch = kgpu.channel threads fillers 4 readers 4 {offset = 0 : i64} : !ring
   %a = kgpu.alloc {offset = 0 : i64} : !mem
-  // expected-error @below {{expected memory that no ring has, or that is used behind the last barrier}}
+  // expected-error @below {{expected memory that overlaps no ring, or that is used only after the ring's last barrier}}
   kgpu.local_store %x, %a : tensor<128xf32, #t>, !mem
   return
 }

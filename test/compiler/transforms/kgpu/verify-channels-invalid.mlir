@@ -11,7 +11,7 @@ func.func @bounds_that_differ(%n: i32, %v: tensor<64xf32>) {
     %v1 = arith.constant dense<1.0> : tensor<64xf32>
     %more = arith.addi %n, %c1 : i32
     %c0 = kgpu.cursor : !kgpu.cursor<2>
-    // expected-error @below {{expected roles @store and @load to do as many steps at a channel (because what one commits the other receives), got}}
+    // expected-error @below {{expected roles @store and @load to commit and receive the same number of slots of a channel (because one of them would wait forever otherwise), got}}
     %last = scf.for %i = %zero to %more step %c1 iter_args(%c = %c0) -> (!kgpu.cursor<2>) : i32 {
       %s = kgpu.acquire %ch[%c] : !ring -> !m
       kgpu.local_store %v1, %s : tensor<64xf32>, !m
@@ -51,7 +51,7 @@ func.func @bounds_read_twice(%p: !tile.ptr<i32>, %if: i1) {
     %n = tile.load %p : !tile.ptr<i32> -> i32
     tile.store %p, %zero : !tile.ptr<i32>, i32
     %c0 = kgpu.cursor : !kgpu.cursor<2>
-    // expected-error @below {{to do as many steps at a channel}}
+    // expected-error @below {{to commit and receive the same number of slots of a channel}}
     %last = scf.for %i = %zero to %n step %c1 iter_args(%c = %c0) -> (!kgpu.cursor<2>) : i32 {
       %s = kgpu.acquire %ch[%c] : !ring -> !m
       kgpu.local_store %v1, %s : tensor<64xf32>, !m
@@ -86,7 +86,7 @@ func.func @condition_of_one_role(%if: i1) {
   kgpu.roles @store warps 4 {
     %v1 = arith.constant dense<1.0> : tensor<64xf32>
     %c = kgpu.cursor : !kgpu.cursor<2>
-    // expected-error @below {{expected roles @store and @load to do as many steps at a channel (because what one commits the other receives), got 0 slots committed and 1 received}}
+    // expected-error @below {{expected roles @store and @load to commit and receive the same number of slots of a channel (because one of them would wait forever otherwise), got 0 slots committed and 1 received}}
     scf.if %if {
       %s = kgpu.acquire %ch[%c] : !ring -> !m
       kgpu.local_store %v1, %s : tensor<64xf32>, !m
@@ -95,7 +95,7 @@ func.func @condition_of_one_role(%if: i1) {
     kgpu.end_role
   } @load warps 4 {
     %c = kgpu.cursor : !kgpu.cursor<2>
-    // expected-note @below {{the other role does this whatever that decides}}
+    // expected-note @below {{the other role does this unconditionally}}
     %s = kgpu.receive %ch[%c] : !ring -> !m
     kgpu.release %ch[%c] : !ring
     kgpu.end_role
@@ -121,7 +121,7 @@ func.func @condition_far_inside(%n: i32) {
       kgpu.local_store %v1, %s : tensor<64xf32>, !m
       %is = arith.cmpi ne, %i, %far : i32
       scf.if %is {
-        // expected-error @below {{expected the cursor of place 0 (because a role commits slots one after the other, each once), got place 1}}
+        // expected-error @below {{expected the cursor at place 0 (because a role commits each slot of the ring once, in order), got place 1}}
         kgpu.commit %ch[%c] : !ring
       }
       %next = kgpu.advance %c : !kgpu.cursor<2>
@@ -156,7 +156,7 @@ func.func @too_few_slots(%n: i32) {
     %v = arith.constant dense<1.0> : tensor<64x64xf16>
     %c0 = kgpu.cursor : !kgpu.cursor<1>
     %last = scf.for %i = %zero to %n step %c1 iter_args(%c = %c0) -> (!kgpu.cursor<1>) : i32 {
-      // expected-error @below {{expected what this waits for to happen (because others go on to do it), got role @store waiting forever at place 1 of a ring of 1}}
+      // expected-error @below {{expected another role to complete what this waits for (because the kernel hangs otherwise), got role @store waiting forever at place 1 of a ring of 1}}
       %s = kgpu.acquire %ch[%c] : !ring -> !a
       kgpu.local_store %v, %s : tensor<64x64xf16>, !a
       kgpu.fence_async
@@ -228,7 +228,7 @@ func.func @crossed() {
 func.func @inside_and_outside(%v: tensor<64xf32>) {
   %ch = kgpu.channel threads fillers 4 readers 4 : !ring
   %c = kgpu.cursor : !kgpu.cursor<2>
-  // expected-error @below {{expected a channel to be used by roles alone, or outside of them (because each thread goes around it once), got both}}
+  // expected-error @below {{expected a channel to be used only by roles, or only outside them (because each thread passes through its slots once), got both}}
   kgpu.commit %ch[%c] : !ring
   kgpu.roles @load warps 4 {
     %d = kgpu.cursor : !kgpu.cursor<2>
@@ -245,7 +245,7 @@ func.func @inside_and_outside(%v: tensor<64xf32>) {
 !m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
 !ring = !kgpu.channel<2 x (!m)>
 func.func @nobody_fills() {
-  // expected-error @below {{expected a role that fills slots and one that reads them (because one waits for the other), got one that reads alone}}
+  // expected-error @below {{expected a role that fills slots and one that reads them (because each waits for the other), got only one that reads alone}}
   %ch = kgpu.channel threads fillers 4 readers 4 : !ring
   kgpu.roles @load warps 4 {
     %d = kgpu.cursor : !kgpu.cursor<2>
@@ -262,7 +262,7 @@ func.func @nobody_fills() {
 !ring = !kgpu.channel<2 x (!m)>
 func.func @cursor_from_elsewhere(%c: !kgpu.cursor<2>, %v: tensor<64xf32>) {
   %ch = kgpu.channel threads fillers 4 readers 4 : !ring
-  // expected-error @below {{expected a cursor that starts at kgpu.cursor in its role (because each role goes around by itself), got another}}
+  // expected-error @below {{expected a cursor that starts at a kgpu.cursor of its role (because each role advances through the ring independently), got another cursor}}
   %s = kgpu.acquire %ch[%c] : !ring -> !m
   kgpu.local_store %v, %s : tensor<64xf32>, !m
   kgpu.commit %ch[%c] : !ring
@@ -282,7 +282,7 @@ func.func @until_something(%v: tensor<64xf32>, %p: !tile.ptr<i1>) {
     %go = tile.load %p : !tile.ptr<i1> -> i1
     scf.condition(%go)
   } do {
-    // expected-error @below {{expected to stand in counted loops and branches alone (because how often it runs is matched with what other roles do), got it inside of scf.while}}
+    // expected-error @below {{expected this only in counted loops and branches (because how often it runs is matched with the other roles), got it inside scf.while}}
     %s = kgpu.acquire %ch[%c0] : !ring -> !m
     kgpu.local_store %v, %s : tensor<64xf32>, !m
     kgpu.commit %ch[%c0] : !ring
@@ -308,7 +308,7 @@ func.func @counted_until_something(%v: tensor<64xf32>, %p: !tile.ptr<i1>, %n: i3
     scf.condition(%go)
   } do {
     %last = scf.for %i = %zero to %n step %one iter_args(%c = %c0) -> (!kgpu.cursor<2>) : i32 {
-      // expected-error @below {{expected to stand in counted loops and branches alone (because how often it runs is matched with what other roles do), got it inside of scf.while}}
+      // expected-error @below {{expected this only in counted loops and branches (because how often it runs is matched with the other roles), got it inside scf.while}}
       %s = kgpu.acquire %ch[%c] : !ring -> !m
       kgpu.local_store %v, %s : tensor<64xf32>, !m
       kgpu.commit %ch[%c] : !ring
@@ -331,7 +331,7 @@ func.func @stored_in_the_next_iteration(%x: tensor<64x64xf16>, %c: tensor<64x64x
     %go = tile.load %p : !tile.ptr<i1> -> i1
     scf.condition(%go)
   } do {
-    // expected-error @below {{expected a kgpu.mma_wait before memory that a product reads is written (because the product may not have read it), got the product under way}}
+    // expected-error @below {{expected a kgpu.mma_wait before memory that a product reads is written (because the product may not have read it yet), got the product still in flight}}
     kgpu.local_store %x, %m : tensor<64x64xf16>, !a
     // expected-note @below {{the product}}
     %y = kgpu.warpgroup_mma %m, %m, %c : !a, !a -> tensor<64x64xf32>
@@ -352,7 +352,7 @@ func.func @stored_where_it_is_read(%v: tensor<64xf32>) {
   kgpu.local_store %v, %s : tensor<64xf32>, !m
   kgpu.commit %ch[%c] : !ring
   %r = kgpu.receive %ch[%c] : !ring -> !m
-  // expected-error @below {{expected to fill a slot between its acquire and its commit (because before it is read, and afterwards too), got it where the slot is read}}
+  // expected-error @below {{expected to fill a slot between its acquire and its commit (because consumers may read it at any other time), got it after a receive, which is for reading}}
   kgpu.local_store %v, %r : tensor<64xf32>, !m
   kgpu.release %ch[%c] : !ring
   return
@@ -366,7 +366,7 @@ func.func @stored_while_a_product_reads(%x: tensor<64x64xf16>, %c: tensor<64x64x
   kgpu.local_store %x, %m : tensor<64x64xf16>, !a
   // expected-note @below {{the product}}
   %y = kgpu.warpgroup_mma %m, %m, %c : !a, !a -> tensor<64x64xf32>
-  // expected-error @below {{expected a kgpu.mma_wait before memory that a product reads is written (because the product may not have read it), got the product under way}}
+  // expected-error @below {{expected a kgpu.mma_wait before memory that a product reads is written (because the product may not have read it yet), got the product still in flight}}
   kgpu.local_store %x, %m : tensor<64x64xf16>, !a
   %z = kgpu.mma_wait %y pending 0 : tensor<64x64xf32>
   return
@@ -380,7 +380,7 @@ func.func @used_in_flight(%x: tensor<64x64xf16>, %c: tensor<64x64xf32>, %b: !kgp
   // expected-note @below {{where it comes from}}
   %y = kgpu.warpgroup_mma %m, %m, %c : !a, !a -> tensor<64x64xf32>
   %z = kgpu.mma_wait %y pending 0 : tensor<64x64xf32>
-  // expected-error @below {{expected a product to be waited for before its result is used (because it is in flight until a kgpu.mma_wait settles it), got it in flight}}
+  // expected-error @below {{expected a product to be waited for before its result is used (because its registers are undefined until a kgpu.mma_wait), got it in flight}}
   %w = arith.addf %z, %y : tensor<64x64xf32>
   return %w : tensor<64x64xf32>
 }
@@ -395,7 +395,7 @@ func.func @used_before_it_is_settled(%c: tensor<64x64xf32>) -> tensor<64x64xf32>
   %y = kgpu.warpgroup_mma %m, %m, %c : !a, !a -> tensor<64x64xf32>
   // expected-note @below {{where it comes from}}
   %z = kgpu.mma_wait %x pending 2 : tensor<64x64xf32>
-  // expected-error @below {{expected a product to be waited for before its result is used (because it is in flight until a kgpu.mma_wait settles it), got it in flight}}
+  // expected-error @below {{expected a product to be waited for before its result is used (because its registers are undefined until a kgpu.mma_wait), got it in flight}}
   %w = arith.addf %z, %z : tensor<64x64xf32>
   %v = kgpu.mma_wait %y pending 0 : tensor<64x64xf32>
   return %w : tensor<64x64xf32>
@@ -416,7 +416,7 @@ func.func @used_where_nothing_need_follow(%c: tensor<64x64xf32>, %n: i32) -> ten
   }
   // expected-note @below {{where it comes from}}
   %z = kgpu.mma_wait %x pending 1 : tensor<64x64xf32>
-  // expected-error @below {{expected a product to be waited for before its result is used (because it is in flight until a kgpu.mma_wait settles it), got it in flight}}
+  // expected-error @below {{expected a product to be waited for before its result is used (because its registers are undefined until a kgpu.mma_wait), got it in flight}}
   %w = arith.addf %z, %z : tensor<64x64xf32>
   %v = kgpu.mma_wait %y pending 0 : tensor<64x64xf32>
   return %w : tensor<64x64xf32>
@@ -427,7 +427,7 @@ func.func @used_where_nothing_need_follow(%c: tensor<64x64xf32>, %n: i32) -> ten
 !a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 func.func @never_waited_for(%c: tensor<64x64xf32>) {
   %m = kgpu.alloc : !a
-  // expected-error @below {{expected a kgpu.mma_wait for this before its role ends (because its memory is read until then), got none}}
+  // expected-error @below {{expected a kgpu.mma_wait for this before its role ends (because the product may still be reading its memory), got none}}
   %y = kgpu.warpgroup_mma %m, %m, %c : !a, !a -> tensor<64x64xf32>
   return
 }
@@ -447,7 +447,7 @@ func.func @own_copies_too_early(%v: tensor<64xf32>) {
   %r = kgpu.receive %ch[%c] : !ring -> !m
   %x = kgpu.local_load %r : !m -> tensor<64xf32>
   kgpu.release %ch[%c] : !ring
-  // expected-error @below {{expected a receive behind the release of what the slot held (because the barrier of that is what orders reads before copies of other threads), got none}}
+  // expected-error @below {{expected a receive after the release of the slot's previous content (because the barrier of that receive orders reads before the copies of other threads), got none}}
   %t = kgpu.acquire %ch[%d] : !ring -> !m
   kgpu.local_store %x, %t : tensor<64xf32>, !m
   kgpu.commit %ch[%d] : !ring
@@ -467,7 +467,7 @@ func.func @last_group_under_way(%d: !tile.desc<tensor<64x64xf16>>, %i: i32) {
   %s = kgpu.acquire %ch[%c] : !ring -> !m
   kgpu.copy_block %d[%i, %i] to %s of %ch[%c] : !tile.desc<tensor<64x64xf16>>, !m, !ring
   kgpu.commit %ch[%c] : !ring
-  // expected-error @below {{expected at most 0 groups under way (because so many were closed behind the one that fills this slot), got 1}}
+  // expected-error @below {{expected at most 0 pending groups (because only that many were committed after the group that fills this slot), got 1}}
   %r = kgpu.receive %ch[%c] pending 1 : !ring -> !m
   %x = kgpu.local_load %r : !m -> tensor<64x64xf16>
   kgpu.release %ch[%c] : !ring
@@ -483,7 +483,7 @@ func.func @group_not_closed(%d: !tile.desc<tensor<64x64xf16>>, %i: i32) {
   %c = kgpu.cursor : !kgpu.cursor<2>
   %s = kgpu.acquire %ch[%c] : !ring -> !m
   kgpu.copy_block %d[%i, %i] to %s of %ch[%c] : !tile.desc<tensor<64x64xf16>>, !m, !ring
-  // expected-error @below {{expected a commit of the slot before (because each thread waits for copies of its own), got none}}
+  // expected-error @below {{expected a commit of the slot first (because a thread can only wait for copy groups that it has committed), got none}}
   %r = kgpu.receive %ch[%c] : !ring -> !m
   kgpu.commit %ch[%c] : !ring
   kgpu.release %ch[%c] : !ring
@@ -502,7 +502,7 @@ func.func @not_copied(%d: !tile.desc<tensor<64x64xf16>>, %i: i32) {
   kgpu.copy_block %d[%i, %i] when %no to %s of %ch[%c] : !tile.desc<tensor<64x64xf16>>, !m, !ring
   kgpu.commit %ch[%c] : !ring
   %r = kgpu.receive %ch[%c] : !ring -> !m
-  // expected-error @below {{expected to read a slot that was filled (because it holds what it held a round before), got one whose copies were not made}}
+  // expected-error @below {{expected to read a slot that was filled (because it still holds stale data otherwise), got one whose copies were skipped}}
   %x = kgpu.local_load %r : !m -> tensor<64x64xf16>
   kgpu.release %ch[%c] : !ring
   return
@@ -519,7 +519,7 @@ func.func @not_read(%d: !tile.desc<tensor<64x64xf16>>, %i: i32) {
   kgpu.copy_block %d[%i, %i] to %s of %ch[%c] : !tile.desc<tensor<64x64xf16>>, !m, !ring
   kgpu.commit %ch[%c] : !ring
   %r = kgpu.receive %ch[%c] : !ring -> !m
-  // expected-error @below {{expected part #0 of the slot to be read where it was copied (because what nobody asks for may lie outside of memory), got it released unread}}
+  // expected-error @below {{expected part #0 of the slot to be read if it was copied (because a copy that nothing reads may access memory out of bounds), got it released unread}}
   kgpu.release %ch[%c] : !ring
   return
 }
@@ -543,7 +543,7 @@ func.func @groups_of_two_channels(%d: !tile.desc<tensor<64x64xf16>>, %i: i32) {
   %r = kgpu.receive %ch[%c] pending 1 : !ring -> !m
   %x = kgpu.local_load %r : !m -> tensor<64x64xf16>
   kgpu.release %ch[%c] : !ring
-  // expected-error @below {{expected at most 0 groups under way (because so many were closed behind the one that fills this slot), got 1}}
+  // expected-error @below {{expected at most 0 pending groups (because only that many were committed after the group that fills this slot), got 1}}
   %o = kgpu.receive %other[%c] pending 1 : !ring -> !m
   %y = kgpu.local_load %o : !m -> tensor<64x64xf16>
   kgpu.release %other[%c] : !ring
@@ -579,7 +579,7 @@ func.func @no_turn() {
     %c1 = arith.constant 1 : i32
     %p = kgpu.cursor : !kgpu.cursor<1>
     %q = kgpu.skip %p for %c0 to %c1 step %c1 : !kgpu.cursor<1>, i32
-    // expected-error @below {{expected role @odd to wait for its turn (because a slot's barrier tells a round from the one before alone, and place 0 may not have been received yet), got nothing that says so}}
+    // expected-error @below {{expected role @odd to wait for its turn (because the parity of a slot's mbarrier only tells two consecutive rounds apart, and place 0 may not have been received yet), got no synchronisation with its receive}}
     %m1 = kgpu.receive %c[%q] : !ring -> !m
     kgpu.release %c[%q] : !ring
     kgpu.end_role
@@ -612,7 +612,7 @@ func.func @same_slot() {
     kgpu.end_role
   } @odd warps 1 {
     %p = kgpu.cursor : !kgpu.cursor<2>
-    // expected-error @below {{expected each of 2 slots that role @store commits to be received by one of the roles that take turns (because one releases it), got place 0 received by @even and @odd}}
+    // expected-error @below {{expected each of 2 slots that role @store commits to be received by exactly one of the roles that take turns (because the producer waits for one release), got place 0 received by @even and @odd}}
     %m1 = kgpu.receive %c[%p] : !ring -> !m
     kgpu.release %c[%p] : !ring
     kgpu.end_role
@@ -640,7 +640,7 @@ func.func @turn_not_awaited() {
     %v = arith.constant dense<2.0> : tensor<64xf32>
     %c = kgpu.cursor : !kgpu.cursor<1>
     %m = kgpu.alloc {turn = 0 : i32} : !m
-    // expected-error @below {{expected role @two to wait for its turn with this memory (because role @one uses the same bytes), got nothing that says that the other is done}}
+    // expected-error @below {{expected role @two to wait for its turn with this memory (because role @one uses the same bytes), got no synchronisation after the other role's use}}
     kgpu.local_store %v, %m : tensor<64xf32>, !m
     kgpu.receive %ch[%c] : !token
     kgpu.release %ch[%c] : !token
@@ -672,7 +672,7 @@ func.func @turn_given_early() {
     kgpu.receive %ch[%c] : !token
     kgpu.release %ch[%c] : !token
     %m = kgpu.alloc {turn = 0 : i32} : !m
-    // expected-error @below {{expected role @two to wait for its turn with this memory (because role @one uses the same bytes), got nothing that says that the other is done}}
+    // expected-error @below {{expected role @two to wait for its turn with this memory (because role @one uses the same bytes), got no synchronisation after the other role's use}}
     kgpu.local_store %v, %m : tensor<64xf32>, !m
     kgpu.end_role
   }
@@ -703,7 +703,7 @@ func.func @turn_of_another() {
     kgpu.receive %ch[%c] : !token
     kgpu.release %ch[%c] : !token
     %m = kgpu.alloc {turn = 1 : i32} : !m
-    // expected-error @below {{expected role @two to wait for its turn with this memory (because role @one uses the same bytes), got nothing that says that the other is done}}
+    // expected-error @below {{expected role @two to wait for its turn with this memory (because role @one uses the same bytes), got no synchronisation after the other role's use}}
     kgpu.local_store %v, %m : tensor<64xf32>, !m
     kgpu.end_role
   }

@@ -5,7 +5,7 @@
 !m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
 !ring = !kgpu.channel<2 x (!m)>
 func.func @fillers() {
-  // expected-error @below {{expected 4 fillers (because so many warps commit a slot), got 2}}
+  // expected-error @below {{expected 4 fillers (because that many warps commit a slot), got 2}}
   %ch = kgpu.channel threads fillers 2 readers 4 : !ring
   kgpu.roles @store warps 4 {
     %c = kgpu.cursor : !kgpu.cursor<2>
@@ -29,7 +29,7 @@ func.func @fillers() {
 !m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
 !ring = !kgpu.channel<2 x (!m)>
 func.func @readers() {
-  // expected-error @below {{expected 4 readers (because so many warps release a slot), got 8}}
+  // expected-error @below {{expected 4 readers (because that many warps release a slot), got 8}}
   %ch = kgpu.channel threads fillers 4 readers 8 : !ring
   kgpu.roles @store warps 4 {
     %c = kgpu.cursor : !kgpu.cursor<2>
@@ -53,7 +53,7 @@ func.func @readers() {
 !m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
 !ring = !kgpu.channel<2 x (!m)>
 func.func @own_copies_of_two_roles() {
-  // expected-error @below {{expected one role that fills and reads (because threads wait for copies of their own), got several}}
+  // expected-error @below {{expected one role that both fills and reads (because a thread can wait only for its own copies), got several roles}}
   %ch = kgpu.channel groups fillers 4 readers 4 : !ring
   kgpu.roles @store warps 4 {
     %c = kgpu.cursor : !kgpu.cursor<2>
@@ -77,7 +77,7 @@ func.func @own_copies_of_two_roles() {
 !m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
 !ring = !kgpu.channel<2 x (!m)>
 func.func @never_committed() {
-  // expected-error @below {{expected role @store to commit each slot that it acquires (because somebody waits for it), got 0 of 1}}
+  // expected-error @below {{expected role @store to commit each slot that it acquires (because its consumers would wait forever), got 0 of 1}}
   %ch = kgpu.channel threads fillers 4 readers 4 : !ring
   kgpu.roles @store warps 4 {
     %c = kgpu.cursor : !kgpu.cursor<2>
@@ -100,7 +100,7 @@ func.func @never_committed() {
 !m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
 !ring = !kgpu.channel<2 x (!m)>
 func.func @never_released() {
-  // expected-error @below {{expected role @load to release each slot that it receives (because somebody waits for it), got 0 of 1}}
+  // expected-error @below {{expected role @load to release each slot that it receives (because its producer would wait forever), got 0 of 1}}
   %ch = kgpu.channel threads fillers 4 readers 4 : !ring
   kgpu.roles @store warps 4 {
     %c = kgpu.cursor : !kgpu.cursor<2>
@@ -126,7 +126,7 @@ func.func @never_filled() {
   %ch = kgpu.channel threads fillers 4 readers 4 : !ring
   %c = kgpu.cursor : !kgpu.cursor<2>
   %s = kgpu.acquire %ch[%c] : !ring -> !m
-  // expected-error @below {{expected part #0 of the slot to be filled before, at least once (because it is read), got 0}}
+  // expected-error @below {{expected part #0 of the slot to be filled first, at least once (because a consumer reads it), got 0}}
   kgpu.commit %ch[%c] : !ring
   %r = kgpu.receive %ch[%c] : !ring -> !m
   kgpu.release %ch[%c] : !ring
@@ -141,7 +141,7 @@ func.func @read_while_it_is_filled() {
   %ch = kgpu.channel threads fillers 4 readers 4 : !ring
   %c = kgpu.cursor : !kgpu.cursor<2>
   %s = kgpu.acquire %ch[%c] : !ring -> !m
-  // expected-error @below {{expected to read a slot between its receive and its release (because only then its content stays), got it while the slot is filled}}
+  // expected-error @below {{expected to read a slot between its receive and its release (because the producer may write it at any other time), got it while the slot is being filled}}
   %x = kgpu.local_load %s : !m -> tensor<64xf32>
   kgpu.commit %ch[%c] : !ring
   %r = kgpu.receive %ch[%c] : !ring -> !m
@@ -162,7 +162,7 @@ func.func @read_behind_its_release() {
   kgpu.commit %ch[%c] : !ring
   %r = kgpu.receive %ch[%c] : !ring -> !m
   kgpu.release %ch[%c] : !ring
-  // expected-error @below {{expected to read a slot between its receive and its release (because only then its content stays), got it behind its release}}
+  // expected-error @below {{expected to read a slot between its receive and its release (because the producer may write it at any other time), got it after its release}}
   %x = kgpu.local_load %r : !m -> tensor<64xf32>
   return
 }
@@ -180,7 +180,7 @@ func.func @memory_from_elsewhere(%m: !m) {
   kgpu.commit %ch[%c] : !ring
   %r = kgpu.receive %ch[%c] : !ring -> !m
   kgpu.release %ch[%c] : !ring
-  // expected-error @below {{expected memory that an allocation, an acquire or a receive of its role gives (because its life is followed), got another}}
+  // expected-error @below {{expected memory from a kgpu.alloc, or from an acquire or receive in its role (because its fills and reads are tracked from there), got memory from elsewhere}}
   %x = kgpu.local_load %m : !m -> tensor<64xf32>
   return
 }
@@ -192,7 +192,7 @@ func.func @memory_from_elsewhere(%m: !m) {
 func.func @channel_from_elsewhere(%ch: !ring) {
   %own = kgpu.channel threads fillers 4 readers 4 : !ring
   %c = kgpu.cursor : !kgpu.cursor<2>
-  // expected-error @below {{expected the result of a kgpu.channel (because its users are matched), got another}}
+  // expected-error @below {{expected the result of a kgpu.channel (because producers and consumers are matched through it), got a channel from elsewhere}}
   %s = kgpu.acquire %ch[%c] : !ring -> !m
   return
 }
@@ -211,7 +211,7 @@ func.func @effects_unknown() {
   %r = kgpu.receive %ch[%c] : !ring -> !m
   kgpu.release %ch[%c] : !ring
   %m = kgpu.alloc : !m
-  // expected-error @below {{expected to know whether it reads or writes memory (because that has its time), got an op that does not say}}
+  // expected-error @below {{expected an op that declares whether it reads or writes memory (because each is allowed only in certain phases of a slot), got one without declared effects}}
   "elsewhere.touch"(%m) : (!m) -> ()
   return
 }
@@ -253,7 +253,7 @@ func.func @stored_where_copies_are_counted(%x: tensor<64x64xf16>) {
   %ch = kgpu.channel bytes fillers 1 readers 4 : !ring
   %c = kgpu.cursor : !kgpu.cursor<2>
   %s = kgpu.acquire %ch[%c] : !ring -> !a
-  // expected-error @below {{expected a copy to fill this slot (because its barrier counts bytes that copies announce), got a store}}
+  // expected-error @below {{expected a copy to fill this slot (because its mbarrier waits for the bytes that copies deliver), got a store}}
   kgpu.local_store %x, %s : tensor<64x64xf16>, !a
   kgpu.commit %ch[%c] : !ring
   %r = kgpu.receive %ch[%c] : !ring -> !a
@@ -271,7 +271,7 @@ func.func @committed_without_a_fence(%x: tensor<64x64xf16>, %c0: tensor<64x64xf3
   %s = kgpu.acquire %ch[%c] : !ring -> !a
   // expected-note @below {{the store}}
   kgpu.local_store %x, %s : tensor<64x64xf16>, !a
-  // expected-error @below {{expected a kgpu.fence_async between the stores to this slot and its commit (because products or copies read it), got none}}
+  // expected-error @below {{expected a kgpu.fence_async between the stores to this slot and its commit (because products and copies read through the async proxy, which does not see unfenced stores), got none}}
   kgpu.commit %ch[%c] : !ring
   %r = kgpu.receive %ch[%c] : !ring -> !a
   %y = kgpu.warpgroup_mma %r, %r, %c0 : !a, !a -> tensor<64x64xf32>
@@ -294,7 +294,7 @@ func.func @released_while_a_product_reads(%x: tensor<64x64xf16>, %c0: tensor<64x
   %r = kgpu.receive %ch[%c] : !ring -> !a
   // expected-note @below {{what reads it}}
   %y = kgpu.warpgroup_mma %r, %r, %c0 : !a, !a -> tensor<64x64xf32>
-  // expected-error @below {{expected a wait for the product that reads this slot before (because the next to fill it does not wait for that), got one under way}}
+  // expected-error @below {{expected a wait for the product that reads this slot first (because the release lets the producer overwrite it), got one still in flight}}
   kgpu.release %ch[%c] : !ring
   %z = kgpu.mma_wait %y pending 0 : tensor<64x64xf32>
   return
@@ -307,7 +307,7 @@ func.func @read_without_a_fence(%x: tensor<64x64xf16>, %c0: tensor<64x64xf32>) {
   %m = kgpu.alloc {offset = 0 : i64} : !a
   // expected-note @below {{the store}}
   kgpu.local_store %x, %m : tensor<64x64xf16>, !a
-  // expected-error @below {{expected a kgpu.fence_async between a store to this memory and this (because products and copies reach memory another way), got none}}
+  // expected-error @below {{expected a kgpu.fence_async between a store to this memory and this (because products and copies read through the async proxy, which does not see unfenced stores), got none}}
   %y = kgpu.warpgroup_mma %m, %m, %c0 : !a, !a -> tensor<64x64xf32>
   %z = kgpu.mma_wait %y pending 0 : tensor<64x64xf32>
   return
@@ -322,7 +322,7 @@ func.func @two_roles_that_copy(%p: !tile.ptr<f16>, %n: i64) {
   %i = arith.constant 0 : i32
   %desc = tile.make_desc %p, shape [%n, %n] strides [%n, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
   %map = kgpu.tensor_map %desc box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
-  // expected-error @below {{expected one role that fills slots (because its copies are what the barrier counts), got 2}}
+  // expected-error @below {{expected one role that fills slots (because the mbarrier expects the bytes of one producer's copies), got 2}}
   %ch = kgpu.channel bytes fillers 1 readers 4 : !ring
   kgpu.roles @one warps 1 {
     %c = kgpu.cursor : !kgpu.cursor<2>

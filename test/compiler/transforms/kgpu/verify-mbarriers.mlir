@@ -9,7 +9,7 @@ func.func @not_awaited(%x: tensor<16xf32, #part>) -> tensor<16xf32, #all> {
   kgpu.cluster_wait
   %m = kgpu.alloc {mbarrier, offset = 0 : i64} : !kgpu.mem<16xf32, #m>
   kgpu.local_store %x, %m : tensor<16xf32, #part>, !kgpu.mem<16xf32, #m>
-  // expected-error @below {{expected memory with an mbarrier to be sent to, awaited and read in this order, got another}}
+  // expected-error @below {{expected memory with an mbarrier to be stored to, awaited and read in this order, got another order}}
   %y = kgpu.local_load %m : !kgpu.mem<16xf32, #m> -> tensor<16xf32, #all>
   return %y : tensor<16xf32, #all>
 }
@@ -25,7 +25,7 @@ func.func @one_slot(%x: tensor<16xf32, #part>, %n: i32) {
   kgpu.cluster_arrive relaxed
   kgpu.cluster_wait
   scf.for %i = %zero to %n step %one : i32 {
-    // expected-error @below {{expected two slots that the loop's iterations use in turn}}
+    // expected-error @below {{expected two slots that the loop's iterations alternate between}}
     %m = kgpu.alloc {mbarrier, offset = 0 : i64} : !kgpu.mem<16xf32, #m>
     kgpu.local_store %x, %m : tensor<16xf32, #part>, !kgpu.mem<16xf32, #m>
     kgpu.await %m : !kgpu.mem<16xf32, #m>
@@ -42,7 +42,7 @@ func.func @deeper(%x: tensor<16xf32, #part>, %c: i1) {
   kgpu.cluster_arrive relaxed
   kgpu.cluster_wait
   scf.if %c {
-    // expected-error @below {{expected memory with an mbarrier in the body of the function or of a role, or a loop there}}
+    // expected-error @below {{expected memory with an mbarrier in the body of the function or of a role, or in a loop directly in it}}
     %m = kgpu.alloc {mbarrier, offset = 0 : i64} : !kgpu.mem<16xf32, #m>
     kgpu.local_store %x, %m : tensor<16xf32, #part>, !kgpu.mem<16xf32, #m>
     kgpu.await %m : !kgpu.mem<16xf32, #m>
@@ -66,7 +66,7 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 2 : i32} {
       %z = arith.constant dense<0.0> : tensor<128x16xf32, #rows>
       kgpu.local_store %z, %m : tensor<128x16xf32, #rows>, !kgpu.mem<128x16xf32, #m>
       %v = kgpu.view %m offset 512 : !kgpu.mem<128x16xf32, #m> -> !kgpu.mem<64x16xf32, #v>
-      // expected-error @below {{expected memory with an mbarrier to be sent to, awaited and read in this order, got another}}
+      // expected-error @below {{expected memory with an mbarrier to be stored to, awaited and read in this order, got another order}}
       %y = kgpu.local_load %v : !kgpu.mem<64x16xf32, #v> -> tensor<64x16xf32, #one>
       kgpu.await %m : !kgpu.mem<128x16xf32, #m>
       kgpu.end_role
@@ -116,7 +116,7 @@ func.func @never_set_up(%x: tensor<16xf32, #part>) {
   kgpu.cluster_arrive
   kgpu.cluster_wait
   %m = kgpu.alloc {mbarrier, offset = 0 : i64} : !kgpu.mem<16xf32, #m>
-  // expected-error @below {{expected a relaxed arrival at the barrier of the cluster, waited for, before (because it sets the mbarriers up), got none}}
+  // expected-error @below {{expected a relaxed arrival at the barrier of the cluster and a wait for it first (because it initialises the mbarriers), got none}}
   kgpu.local_store %x, %m : tensor<16xf32, #part>, !kgpu.mem<16xf32, #m>
   kgpu.await %m : !kgpu.mem<16xf32, #m>
   return
@@ -132,7 +132,7 @@ func.func @set_up_twice(%x: tensor<16xf32, #part>) {
   kgpu.cluster_wait
   %m = kgpu.alloc {mbarrier, offset = 0 : i64} : !kgpu.mem<16xf32, #m>
   kgpu.local_store %x, %m : tensor<16xf32, #part>, !kgpu.mem<16xf32, #m>
-  // expected-error @below {{expected one relaxed arrival, in the function's body (because it sets the mbarriers up), got a second}}
+  // expected-error @below {{expected one relaxed arrival, in the function's body (because it initialises the mbarriers), got a second}}
   kgpu.cluster_arrive relaxed
   kgpu.cluster_wait
   kgpu.await %m : !kgpu.mem<16xf32, #m>
@@ -145,7 +145,7 @@ func.func @set_up_twice(%x: tensor<16xf32, #part>) {
 #m = #layout.map<digits [16] cta (0) (0) offset (1) (2) (4) (8)>
 func.func @set_up_sometimes(%x: tensor<16xf32, #part>, %c: i1) {
   scf.if %c {
-    // expected-error @below {{expected one relaxed arrival, in the function's body (because it sets the mbarriers up), got it deeper}}
+    // expected-error @below {{expected one relaxed arrival, in the function's body (because it initialises the mbarriers), got it deeper}}
     kgpu.cluster_arrive relaxed
     kgpu.cluster_wait
   }

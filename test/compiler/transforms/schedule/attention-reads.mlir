@@ -61,7 +61,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 module attributes {kgpu.num_warps = 8 : i32} {
 // CHECK-LABEL: func.func @written
 // CHECK-NOT: kgpu.roles
-  // expected-remark @below {{no schedule: where to load, or how often, depends on tiles or on memory}}
+  // expected-remark @below {{no schedule: the position or number of the loads depends on tiles or on memory}}
   func.func @written(%q: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %kp: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %vp: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %y: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %lengths: !tile.ptr<i32>, %s0: i64 {tile.divisibility = 16 : i64}) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32

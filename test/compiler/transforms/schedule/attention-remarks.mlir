@@ -2,7 +2,7 @@
 // RUN: kiln-opt %s --split-input-file --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule))' --verify-diagnostics -o /dev/null
 
 module attributes {kgpu.num_warps = 8 : i32} {
-  // expected-remark @below {{no schedule: the products are not in a loop of the kernel's own}}
+  // expected-remark @below {{no schedule: the products are not in a loop directly in the kernel}}
   func.func @in_a_loop(%q: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %kp: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %vp: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %y: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s0: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -31,7 +31,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // expected-remark @below {{no schedule: the second product's left factor does not follow from the first product}}
+  // expected-remark @below {{no schedule: the second product's left factor is not computed from the first product}}
   func.func @of_another(%q: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %kp: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %vp: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %y: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s0: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -58,7 +58,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // expected-remark @below {{no schedule: the second product is not added to what the loop carries}}
+  // expected-remark @below {{no schedule: the second product is not added to an accumulator that the loop carries}}
   func.func @not_added(%q: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %kp: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %vp: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %y: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s0: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -86,7 +86,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // expected-remark @below {{no schedule: a factor is not a block that is loaded through a descriptor for this product alone, keys and values in the loop, queries in front of it}}
+  // expected-remark @below {{no schedule: a factor is not a block that is loaded through a descriptor for this product only, keys and values in the loop, queries in front of it}}
   func.func @keys_outside(%q: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %kp: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %vp: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %y: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s0: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -168,7 +168,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // expected-remark @below {{no schedule: what the second product adds to has other uses}}
+  // expected-remark @below {{no schedule: the second product's accumulator has other uses}}
   func.func @other_uses(%q: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %kp: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %vp: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %y: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s0: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -224,7 +224,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // expected-remark @below {{no schedule: a loop or branch in the loop is not one that the last steps alone take}}
+  // expected-remark @below {{no schedule: the loop contains a loop, or a branch that is not taken only by its last iterations}}
   func.func @branches(%q: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %kp: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %vp: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %y: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s0: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -257,7 +257,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // expected-remark @below {{no schedule: where to load, or how often, depends on tiles or on memory}}
+  // expected-remark @below {{no schedule: the position or number of the loads depends on tiles or on memory}}
   func.func @loaded_end(%q: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %kp: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %vp: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %y: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s0: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32, %n: !tile.ptr<i32> {tile.disjoint}) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -286,7 +286,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // expected-remark @below {{no schedule: chained products are made of elements of 16 bits, and summed in f32}}
+  // expected-remark @below {{no schedule: chained products need 16-bit elements and f32 sums}}
   func.func @wide(%q: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64}, %kp: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64}, %vp: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64}, %y: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s0: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -340,7 +340,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // expected-remark @below {{no schedule: the queries do not go to groups of four warps in 64s, or scores and sums do not fit their registers}}
+  // expected-remark @below {{no schedule: the queries do not divide into 64 rows per group of four warps, or scores and sums do not fit in registers}}
   func.func @few_rows(%q: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %kp: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %vp: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %y: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s0: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -367,7 +367,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // expected-remark @below {{no schedule: the queries do not go to groups of four warps in 64s, or scores and sums do not fit their registers}}
+  // expected-remark @below {{no schedule: the queries do not divide into 64 rows per group of four warps, or scores and sums do not fit in registers}}
   func.func @too_many(%q: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %kp: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %vp: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %y: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s0: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -394,7 +394,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // expected-remark @below {{no schedule: the copy engine cannot lay the blocks out as products read them}}
+  // expected-remark @below {{no schedule: the copy engine cannot write the blocks in the layout that products read}}
   func.func @narrow(%q: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %kp: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %vp: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %y: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s0: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -421,7 +421,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // expected-remark @below {{no schedule: one stage does not fit shared memory}}
+  // expected-remark @below {{no schedule: one stage does not fit in shared memory}}
   func.func @large(%q: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %kp: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %vp: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %y: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s0: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -452,7 +452,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 // -----
 
 module attributes {kgpu.num_warps = 8 : i32, kgpu.cluster = 2 : i32} {
-  // expected-remark @below {{no schedule: a cluster has no part in chained products}}
+  // expected-remark @below {{no schedule: chained products do not support clusters}}
   func.func @cluster(%q: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %kp: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %vp: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %y: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s0: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32

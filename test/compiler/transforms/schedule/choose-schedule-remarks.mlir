@@ -2,7 +2,7 @@
 // RUN: kiln-opt %s --split-input-file --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule))' --verify-diagnostics -o /dev/null
 
 module attributes {kgpu.num_warps = 8 : i32} {
-  // expected-remark @below {{no schedule: the second product's left factor does not follow from the first product}}
+  // expected-remark @below {{no schedule: the second product's left factor is not computed from the first product}}
   func.func @several(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -62,7 +62,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
   }
 
   // The left operand is loaded before the loop.
-  // expected-remark @below {{schedule simple: a factor is not a block that the loop loads through a descriptor for this product alone}}
+  // expected-remark @below {{schedule simple: a factor is not a block that the loop loads through a descriptor for this product only}}
   func.func @invariant_factor(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -83,7 +83,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
   }
 
   // The operand is modified between load and product.
-  // expected-remark @below {{schedule simple: a factor is not a block that the loop loads through a descriptor for this product alone}}
+  // expected-remark @below {{schedule simple: a factor is not a block that the loop loads through a descriptor for this product only}}
   func.func @scaled_factor(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -167,7 +167,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // expected-remark @below {{no schedule: the loop stands in a branch}}
+  // expected-remark @below {{no schedule: the loop is inside a branch}}
   func.func @in_a_branch(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32, %yes: i1) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -216,7 +216,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // expected-remark @below {{schedule simple: where to load, or how often, depends on tiles or on memory}}
+  // expected-remark @below {{schedule simple: the position or number of the loads depends on tiles or on memory}}
   func.func @counted_by_memory(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32, %counts: !tile.ptr<i32> {tile.disjoint}) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -336,7 +336,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
   }
 
   // Rows of two matrices are not rows of one.
-  // expected-remark @below {{schedule simple: a factor is not a block that the loop loads through a descriptor for this product alone}}
+  // expected-remark @below {{schedule simple: a factor is not a block that the loop loads through a descriptor for this product only}}
   func.func @two_matrices(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -358,7 +358,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
   }
 
   // A separate product for each of several matrices.
-  // expected-remark @below {{no schedule: no instruction multiplies these types from memory as exactly as asked}}
+  // expected-remark @below {{no schedule: no instruction multiplies these types from shared memory with the requested precision}}
   func.func @product_of_batches(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -379,7 +379,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
   }
 
   // In a loop that runs until a condition fails: the two roles do not know how often it runs.
-  // expected-remark @below {{no schedule: the loop stands in a branch}}
+  // expected-remark @below {{no schedule: the loop is inside a branch}}
   func.func @in_a_while(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -407,7 +407,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // expected-remark @below {{no schedule: what the kernel stores may be what it multiplies}}
+  // expected-remark @below {{no schedule: the kernel's stores may overlap the factors that it loads}}
   func.func @may_alias(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -428,7 +428,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
   }
 
   // Sums of 8-bit floats keep 14 bits.
-  // expected-remark @below {{schedule simple: no instruction multiplies these types from memory as exactly as asked}}
+  // expected-remark @below {{schedule simple: no instruction multiplies these types from shared memory with the requested precision}}
   func.func @narrow_factors(%a: !tile.ptr<f8E4M3FN> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f8E4M3FN> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -449,7 +449,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
   }
 
   // f32 products would run as tf32, which is less precise than requested.
-  // expected-remark @below {{no schedule: no instruction multiplies these types from memory as exactly as asked}}
+  // expected-remark @below {{no schedule: no instruction multiplies these types from shared memory with the requested precision}}
   func.func @wide_factors(%a: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -470,7 +470,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
   }
 
   // Parts of an operand are computed in registers.
-  // expected-remark @below {{schedule simple: no instruction multiplies these types from memory as exactly as asked}}
+  // expected-remark @below {{schedule simple: no instruction multiplies these types from shared memory with the requested precision}}
   func.func @parts_of_factors(%a: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -492,7 +492,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
   }
 
   // Instructions multiply 16 elements along K at a time.
-  // expected-remark @below {{no schedule: no instruction multiplies these types from memory as exactly as asked}}
+  // expected-remark @below {{no schedule: no instruction multiplies these types from shared memory with the requested precision}}
   func.func @odd_depth(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -615,7 +615,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
   }
 
   // 96 rows are one and a half times 64.
-  // expected-remark @below {{schedule simple: the tile's rows do not go to groups of four warps in 64s, or their accumulators do not fit}}
+  // expected-remark @below {{schedule simple: the tile's rows do not divide into 64 per group of four warps, or their accumulators do not fit in registers}}
   func.func @odd_rows(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -636,7 +636,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
   }
 
   // 256 rows of 256 columns take 256 registers in each of two groups, and do not divide by three.
-  // expected-remark @below {{schedule simple: the tile's rows do not go to groups of four warps in 64s, or their accumulators do not fit}}
+  // expected-remark @below {{schedule simple: the tile's rows do not divide into 64 per group of four warps, or their accumulators do not fit in registers}}
   func.func @too_large(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -657,7 +657,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
   }
 
   // Rows of 48 bytes fit no swizzle.
-  // expected-remark @below {{schedule simple: the copy engine cannot lay the blocks out as products read them}}
+  // expected-remark @below {{schedule simple: the copy engine cannot write the blocks in the layout that products read}}
   func.func @narrow_rows(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -678,7 +678,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
   }
 
   // Slots of 256 KB.
-  // expected-remark @below {{no schedule: two stages do not fit shared memory}}
+  // expected-remark @below {{no schedule: two stages do not fit in shared memory}}
   func.func @deep(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -699,7 +699,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
   }
 
   // Two slots of 96 KB fit alone, but not together with the 64 KB of the result.
-  // expected-remark @below {{schedule simple: two stages do not fit shared memory}}
+  // expected-remark @below {{schedule simple: two stages do not fit in shared memory}}
   func.func @deep_and_wide(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -725,7 +725,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 // -----
 
 module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "none"} {
-  // expected-remark @below {{no schedule: the launch asked for products where they stand}}
+  // expected-remark @below {{no schedule: the launch set schedule=none}}
   func.func @asked_none(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -750,7 +750,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "none"} {
 // -----
 
 module attributes {kgpu.num_warps = 8 : i32, kgpu.stages = 1 : i32} {
-  // expected-remark @below {{no schedule: one stage was asked for, and a slot is read until the next product is under way}}
+  // expected-remark @below {{no schedule: the launch set stages=1, but a slot is read until the next product is in flight}}
   func.func @one_stage(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -776,7 +776,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.stages = 1 : i32} {
 
 module attributes {kgpu.num_warps = 8 : i32, kgpu.consumers = 3 : i32} {
   // Two groups would work; three were requested.
-  // expected-remark @below {{schedule simple: the tile's rows do not go to groups of four warps in 64s, or their accumulators do not fit}}
+  // expected-remark @below {{schedule simple: the tile's rows do not divide into 64 per group of four warps, or their accumulators do not fit in registers}}
   func.func @asked_three(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -797,7 +797,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.consumers = 3 : i32} {
   }
 
   // Three groups have 160 registers per thread: 192 rows of 128 columns need 192 accumulators.
-  // expected-remark @below {{schedule simple: the tile's rows do not go to groups of four warps in 64s, or their accumulators do not fit}}
+  // expected-remark @below {{schedule simple: the tile's rows do not divide into 64 per group of four warps, or their accumulators do not fit in registers}}
   func.func @three_full(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -818,7 +818,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.consumers = 3 : i32} {
   }
 
   // No instruction of 64 by 256 fits the 128 registers with which 16 warps start.
-  // expected-remark @below {{schedule simple: the tile's rows do not go to groups of four warps in 64s, or their accumulators do not fit}}
+  // expected-remark @below {{schedule simple: the tile's rows do not divide into 64 per group of four warps, or their accumulators do not fit in registers}}
   func.func @three_wide(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32

@@ -27,7 +27,7 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.schedule = "skinny"} {
 
   // CHECK-LABEL: func.func @does_not_fit
   // CHECK-SAME: kgpu.schedule = {name = "simple"
-  // expected-remark @below {{schedule simple: the tile's rows do not go to groups of four warps in 64s, or their accumulators do not fit}}
+  // expected-remark @below {{schedule simple: the tile's rows do not divide into 64 per group of four warps, or their accumulators do not fit in registers}}
   func.func @does_not_fit(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 16 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32

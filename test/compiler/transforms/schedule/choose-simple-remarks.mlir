@@ -22,7 +22,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
     return
   }
 
-  // expected-remark @below {{no schedule: products stand in several places}}
+  // expected-remark @below {{no schedule: the products are in several loops or blocks}}
   func.func @elsewhere(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 16 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -69,7 +69,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
   }
 
   // The position of a load comes from memory that changes while the kernel runs.
-  // expected-remark @below {{no schedule: where to load depends on a branch, on products or on memory that is not just read}}
+  // expected-remark @below {{no schedule: the position of a load depends on a branch, on products or on memory that is not read-only}}
   func.func @from_memory(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 16 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -94,7 +94,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
   }
 
   // A table that the kernel may write.
-  // expected-remark @below {{no schedule: what the kernel stores may say where to load}}
+  // expected-remark @below {{no schedule: the kernel's stores may overlap the memory that positions of loads are read from}}
   func.func @from_what_it_stores(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i64}, %table: !tile.ptr<i32>,
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 16 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -117,7 +117,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
     return
   }
 
-  // expected-remark @below {{no schedule: what the kernel stores may be what it multiplies}}
+  // expected-remark @below {{no schedule: the kernel's stores may overlap the factors that it loads}}
   func.func @stores(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 16 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -158,7 +158,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
     return
   }
 
-  // expected-remark @below {{no schedule: no instruction multiplies these types from registers as exactly as asked}}
+  // expected-remark @below {{no schedule: no instruction multiplies these types from registers with the requested precision}}
   func.func @no_instruction(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 16 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -184,7 +184,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 // -----
 
 module attributes {kgpu.num_warps = 4 : i32, kgpu.stages = 1 : i32} {
-  // expected-remark @below {{no schedule: one stage was asked for, and a slot is read while the next is filled}}
+  // expected-remark @below {{no schedule: the launch set stages=1, but one slot is read while the next is filled}}
   func.func @one_stage(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 16 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -208,7 +208,7 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.stages = 1 : i32} {
 // -----
 
 module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 2 : i32} {
-  // expected-remark @below {{no schedule: the loop counts without sign, or a cluster shares what it loads}}
+  // expected-remark @below {{no schedule: the loop counter is unsigned, or a cluster shares the loads}}
   func.func @clusters(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 16 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32

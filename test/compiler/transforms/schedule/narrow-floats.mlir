@@ -126,7 +126,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
   }
 
   // One instruction sums 32.
-  // expected-remark @below {{schedule simple: no instruction multiplies these types from memory as exactly as asked}}
+  // expected-remark @below {{schedule simple: no instruction multiplies these types from shared memory with the requested precision}}
   func.func @within_an_instruction(%a: !tile.ptr<f8E4M3FN> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f8E4M3FN> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<bf16> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -149,7 +149,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
   }
 
   // The sum of one step and that of all steps: 256 registers.
-  // expected-remark @below {{schedule simple: the tile's rows do not go to groups of four warps in 64s, or their accumulators do not fit}}
+  // expected-remark @below {{schedule simple: the tile's rows do not divide into 64 per group of four warps, or their accumulators do not fit in registers}}
   func.func @too_many_sums(%a: !tile.ptr<f8E4M3FN> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f8E4M3FN> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<bf16> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -171,7 +171,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // expected-remark @below {{schedule simple: a factor is not contiguous along K, as elements of other than 16 bits have to be}}
+  // expected-remark @below {{schedule simple: a factor is not contiguous along K, which is required unless elements have 16 bits}}
   func.func @across(%a: !tile.ptr<f8E4M3FN> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f8E4M3FN> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<bf16> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -192,7 +192,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // expected-remark @below {{schedule simple: a factor is not contiguous along K, as elements of other than 16 bits have to be}}
+  // expected-remark @below {{schedule simple: a factor is not contiguous along K, which is required unless elements have 16 bits}}
   func.func @integers_across(%a: !tile.ptr<i8> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<i8> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<i32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32

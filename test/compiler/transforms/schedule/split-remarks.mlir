@@ -2,7 +2,7 @@
 // RUN: kiln-opt %s --split-input-file --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule))' --verify-diagnostics
 
 module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 2 : i32, kgpu.schedule = "split"} {
-  // expected-remark @below {{no schedule: ctas that share K begin from zero, and the product is added to something; and not simple}}
+  // expected-remark @below {{no schedule: ctas that split K start from zero, but the product is added to something else; and not simple}}
   func.func @begins_elsewhere(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -23,7 +23,7 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 2 : i32, kgpu.schedu
   }
 
   // Two CTAs would have 48 columns each.
-  // expected-remark @below {{no schedule: the instruction's rows, or a cta's share of its columns, are no power of two of eights; and not simple}}
+  // expected-remark @below {{no schedule: the instruction's rows, or a cta's share of its columns, are not 8 times a power of two; and not simple}}
   func.func @odd_columns(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -45,7 +45,7 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 2 : i32, kgpu.schedu
   }
 
   // CTAs do not send each other 16-bit sums.
-  // expected-remark @below {{no schedule: ctas send each other sums of 32 bits; and not simple}}
+  // expected-remark @below {{no schedule: ctas that split K exchange only 32-bit sums; and not simple}}
   func.func @narrow_sums(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -66,7 +66,7 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 2 : i32, kgpu.schedu
   }
 
   // A program would accumulate several sums, one per outer iteration.
-  // expected-remark @below {{no schedule: ctas add their sums once a program, and the product's loop stands in another loop; and not simple}}
+  // expected-remark @below {{no schedule: ctas add their sums once per program, but the product's loop is inside another loop; and not simple}}
   func.func @in_a_loop(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32

@@ -25,7 +25,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "streams"} {
 // -----
 
 module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "streams"} {
-  // expected-remark @below {{schedule simple: a product is not in a loop, or not a sum of its own or what its loop carries}}
+  // expected-remark @below {{schedule simple: a product is not in a loop, or is added to something other than an accumulator that its loop carries}}
   func.func @scaled(%q: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %k: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %y: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64}, %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %c64 = arith.constant 64 : i32
@@ -104,7 +104,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "streams"} {
 // -----
 
 module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "streams"} {
-  // expected-remark @below {{schedule simple: where to load, or how often, depends on tiles, on memory that is written or on a branch}}
+  // expected-remark @below {{schedule simple: the position or number of the loads depends on tiles, on memory that is written or on a branch}}
   func.func @branch(%q: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %k: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %y: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64}, %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %c64 = arith.constant 64 : i32
@@ -131,7 +131,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "streams"} {
 // -----
 
 module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "streams"} {
-  // expected-remark @below {{schedule simple: rows of a product do not go to groups of four warps in 64s, or sums and products do not fit their registers}}
+  // expected-remark @below {{schedule simple: the rows of a product do not divide into 64 per group of four warps, or sums and products do not fit in registers}}
   func.func @rows(%q: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %k: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %y: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64}, %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %c64 = arith.constant 64 : i32

@@ -140,7 +140,7 @@ def judge(mutant: tuple[str, str]) -> tuple[str, str]:
     what, text = mutant
     legal, said = run(text)
     if not legal:
-        held = "kgpu.acquire" in what and "expected memory that was acquired" in said
+        held = "kgpu.acquire" in what and "expected memory acquired from" in said
         held |= "in the other order" in what and "does not dominate" in said
         return ("held" if held else "illegal"), f"{what}: {said.splitlines()[0]}"
     accepted, said = run(text, "--kiln-verify-channels")
