@@ -164,7 +164,7 @@ TEST(Layout, RejectsWhatIsOutsideTheForm) {
             "expected steps below 4 along dimension 0 in reg digit 1 (because bits move inside the power of two of a "
             "side), got 4");
   EXPECT_EQ(refusal("digits [6] reg (1)"),
-            "expected a digit of radix 3 for dimension 0 (because every element has a place)");
+            "expected a digit of radix 3 for dimension 0 (because every element needs a position)");
   EXPECT_EQ(refusal("digits [6] reg (1) 3*(2) 3*(2)"),
             "expected one digit for the odd part of dimension 0, got a second in reg digit 2");
   EXPECT_EQ(refusal("digits [6] reg (1) 3*(1)"),
