@@ -179,8 +179,8 @@ class Meter:
             time.sleep(0.001)
         if len(moves) < 2:
             return None
-        (begin, before), (end, behind) = moves[0], moves[-1]
-        return (behind - before) / (end - begin)
+        (begin, before), (end, after) = moves[0], moves[-1]
+        return (after - before) / (end - begin)
 
     def sm_mhz(self) -> int | None:
         return self._read("nvmlDeviceGetClockInfo", ctypes.c_uint(), ctypes.c_int(1))
@@ -499,11 +499,11 @@ class Bench:
         if meter.joules() is None or not seconds or self.device.name == "cpu":
             return {}
         count = max(1, math.ceil(seconds * 1e6 / (us * self.plan.launches)))
-        start, behind = time.perf_counter(), self.torch.cuda.Event()
+        start, finished = time.perf_counter(), self.torch.cuda.Event()
         for _ in range(count):
             replay()
-        behind.record()
-        watts = meter.watts(lambda: not behind.query())
+        finished.record()
+        watts = meter.watts(lambda: not finished.query())
         clock = meter.sm_mhz()
         self.device.synchronize()
         spent = time.perf_counter() - start

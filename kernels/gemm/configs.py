@@ -12,13 +12,10 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kiln.errors import ArgumentError
 from kiln.kernels.machine import DEFAULT_GPU, Machine, evict_policy, options
-
-if TYPE_CHECKING:
-    from kiln.kernels.case import Case
 
 
 class Problem(NamedTuple):
@@ -82,8 +79,9 @@ class GemmPlan:
 
     schedule   who computes: "cooperative" (copies by a producer, products by ``consumers`` groups of four warps that
                share a tile's rows), "pingpong" (two groups take turns, each with its own tile: while one writes its
-               result the other multiplies), "simple" (all warps copy and multiply), "fma" (no tensor cores), "gemv"
-               (``m`` rows against streamed weights), "cpu"
+               result the other multiplies), "simple" (all warps copy and multiply), "direct" (tensor cores multiply up
+               to ``m`` rows by what threads read from memory, with no ring; a program's warps have parts of each step),
+               "fma" (no tensor cores), "gemv" (``m`` rows against streamed weights, by CUDA cores), "cpu"
     stages     slots of the operands' ring
     cluster    blocks that share a tile's rows and fetch the other operand once for all; or that share its ``k``
     share      what a cluster's blocks share: the tile's "rows", or "k": each multiplies its part of every step (``k``
@@ -96,8 +94,10 @@ class GemmPlan:
     skew       each tile's sum begins this many steps after that of the previous tile, and ends with the steps it
                skipped, so that blocks do not all read the same columns at once
     num_warps  for schedules without a producer
-    even       "gemv": no program has columns or steps to mask
-    evict      the eviction policy of b, such as that of weights that are read once
+    even       "direct", "gemv": no program has columns or steps to mask
+    fold       "direct": the parts of K that are multiplied side by side, as rows and columns of one product, so that
+               a warp reads ``fold`` · 64 contiguous bytes of a row at once
+    evict      the eviction policy of b, such as that of weights that are read once ("direct" has its own)
     described  operands arrive in blocks that the copy engine can fetch
     """
 
@@ -120,6 +120,7 @@ class GemmPlan:
     evict: str = ""
     described: bool = True
     sum_n: int = 512
+    fold: int = 1
 
     def __repr__(self) -> str:
         """The tile, and all fields that are not the default."""
@@ -169,6 +170,11 @@ class GemmPlan:
         return self.k // self.cluster if self.shares_k else self.k
 
     @property
+    def depth(self) -> int:
+        """Elements of K that one product sums."""
+        return self.k // (self.num_warps * self.fold) if self.schedule == "direct" else self.k
+
+    @property
     def put_across(self) -> bool:
         """Whether the tile is transposed: its rows are too few for the instruction's side of 64, so its columns go
         there."""
@@ -190,6 +196,8 @@ class GemmPlan:
         # The plan decides which operands come through descriptors.
         if self.schedule in ("fma", "gemv"):
             return options(num_warps=self.num_warps, describe_pointers=False)
+        if self.schedule == "direct":
+            return options(num_warps=self.num_warps, schedule="none", describe_pointers=False)
         chosen: dict[str, Any] = {"schedule": self.schedule, "stages": self.stages, "describe_pointers": False}
         if self.cluster > 1:
             chosen["cluster"] = self.cluster
@@ -383,7 +391,7 @@ def refusal(plan: GemmPlan, problem: Problem, machine: Machine) -> str:
             return "sums of 16 bits, or pairs of columns, which blocks do not add to each other's"
     if plan.hands_in and plan.cluster > 1:
         return f"a cluster of {plan.cluster}, whose role has no barrier to count parts behind"
-    if plan.schedule in ("fma", "gemv"):
+    if plan.schedule in ("fma", "gemv", "direct"):
         return ""
     if plan.cluster > machine.largest_cluster:
         return f"a cluster of {plan.cluster}, of {machine.largest_cluster}"
@@ -438,12 +446,14 @@ OVERLAP = 4.0
 # A launch with its first latency and its last stores; the end of a tile; and storing one element, which tensor cores
 # wait for unless another group has its turn.
 START, TILE_END, TILE_END_ELEMENT = 4600.0, 100.0, 0.06
-# From the last product to adding its sum.
-PROMOTION = 100.0
+# From the last product to adding its sum, unless waiting for memory hides it (up to FEW_ROWS rows).
+PROMOTION = 300.0
 # The blocks of a cluster start and end together.
 CLUSTER_START = 550.0
 # An addend, which arrived while the tile was multiplied.
 ADDEND = 300.0
+# From a block's sums to those of the cluster, and for each of them: by o and down of 16 to 64 rows by pairs of blocks.
+EXCHANGE, EXCHANGE_ELEMENT = 1700.0, 0.25
 # The launch that adds splits, and the bytes per clock at which partial products are written and read.
 SUM, SUM_BYTES = 2145.0, 1665.0
 
@@ -460,7 +470,8 @@ def promoting_clocks(plan: GemmPlan, problem: Problem) -> float:
     wait. Work that other groups multiply meanwhile hides it."""
     if not problem.promoted:
         return 0.0
-    adding = plan.step / PROMOTED * (plan.rows * plan.width / 128 + PROMOTION)
+    waiting = PROMOTION if problem.m > FEW_ROWS else 0.0
+    adding = plan.step / PROMOTED * (plan.rows * plan.width / 128 + waiting)
     return product_clocks(plan, problem) / plan.sharers + adding
 
 
@@ -483,9 +494,8 @@ def handing_in_clocks(plan: GemmPlan, parts: float) -> float:
 
 
 def adding_clocks(plan: GemmPlan) -> float:
-    """Clocks of a cluster whose blocks share k: each sends its sums and waits for those of the others. Derived from the
-    L2's latency and half of what shared memory takes; less than measured."""
-    return L2_LATENCY + 4 * plan.rows * plan.width / (SHARED_BYTES / 2) if plan.shares_k else 0.0
+    """Clocks of a cluster whose blocks share k: each sends its sums and waits for those of the others."""
+    return EXCHANGE + plan.rows * plan.width * EXCHANGE_ELEMENT if plan.shares_k else 0.0
 
 
 def microseconds(plan: GemmPlan, problem: Problem, machine: Machine) -> float:
@@ -544,6 +554,9 @@ MOST_STAGES = 8
 FEW_ROWS = 64
 # Up to this many rows, longer steps are worth their memory: a slot is a longer request.
 LONG_STEP_ROWS = 128
+# Up to this many rows, the tiles that share columns of b run at the same time: memory is the limit, and what b brings
+# leaves the L2 first.
+READ_ONCE_ROWS = 256
 
 
 # Bytes that all blocks together request ahead where tiles of few rows wait for memory. More slows memory down.
@@ -557,12 +570,12 @@ def _stages(plan: GemmPlan, problem: Problem, machine: Machine) -> int:
     free = limits["max_shared_bytes"] - cluster - shared_bytes(replace(plan, stages=0), problem)
     slot = stage_bytes(plan, problem)
     fitting = min(MOST_STAGES, max(0, free) // slot)
-    if plan.m >= WARPGROUP_ROWS or plan.cluster > 1:
+    if plan.m >= WARPGROUP_ROWS or plan.row_sharers > 1:
         return fitting
-    tiles = tile_count(plan, problem) * plan.splits
+    blocks = tile_count(plan, problem) * plan.splits * plan.cluster
     # One slot is being read.
-    enough = 1 - -AHEAD // (slot * min(tiles, machine.processors))
-    if tiles > machine.processors:  # two blocks per multiprocessor would request twice as much
+    enough = 1 - -AHEAD // (slot * min(blocks, machine.processors))
+    if blocks > machine.processors:  # two blocks per multiprocessor would request twice as much
         enough = max(enough, limits["shared_bytes_per_processor"] // 2 // slot + 1)
     return min(fitting, max(4, enough))
 
@@ -592,12 +605,20 @@ def _wgmma_plans(problem: Problem, machine: Machine) -> Iterator[GemmPlan]:
             shapes.append(GemmPlan(width, rows, unit, consumers=consumers, skew=skew))
     if problem.m <= LONG_STEP_ROWS:
         shapes += [replace(shape, k=2 * unit) for shape in shapes]
+    if problem.m <= FEW_ROWS and problem.itemsize == 2:
+        # Few tiles, long sums: two blocks share each. For 8 bits, two were slower than one.
+        rows = -(-problem.m // 8) * 8
+        shapes.append(GemmPlan(rows, WARPGROUP_ROWS, 4 * unit, consumers=1, cluster=2, share="k"))
+    evict = "evict_first" if problem.m <= READ_ONCE_ROWS else ""
     for shape, parts in itertools.product(shapes, splits):
-        plan = replace(shape, splits=parts, skew=shape.skew if parts == 1 else 0)
+        # Blocks of a cluster wait for each other at each sum that is added: 7 to 10 % at 4096 rows.
+        if (shape.shares_k and parts > 1) or (problem.promoted and shape.cluster > 1):
+            continue
+        plan = replace(shape, splits=parts, skew=shape.skew if parts == 1 else 0, evict=evict)
         if parts > 1 and -(-problem.m // plan.m) * -(-problem.n // plan.n) * problem.batches >= machine.processors:
             continue
         plan = replace(plan, stages=_stages(plan, problem, machine))
-        least = 3 if plan.m >= WARPGROUP_ROWS else 4
+        least = 3 if problem.m > READ_ONCE_ROWS else 4
         if plan.stages >= least and not (problem.pairs and plan.n % 16) and not refusal(plan, problem, machine):
             yield plan
 
@@ -662,16 +683,63 @@ def _mma_plan(problem: Problem, machine: Machine, splits: int) -> GemmPlan:
     return replace(plan, stages=max(2, min(4, stages)))
 
 
-# Most rows of a that CUDA cores multiply while the weights stream by, without and with tensor cores on the machine.
+# Most rows of a that tensor cores multiply while each thread reads its own weights. For 16 rows, x takes as many bytes
+# from the L2 as the weights do: a ring is as fast.
+DIRECT_ROWS = 8
+# Most rows of a that CUDA cores multiply while the weights stream by, without and with tensor cores for the type.
 STREAMED_ROWS, STREAMED_ROWS_BESIDE = 4, 2
 # Weights this many times the size of the L2 are read with the priority that it keeps longest.
 STREAM_L2S = 2.0
 
 
+def is_direct(problem: Problem, kind: str) -> bool:
+    """Whether tensor cores multiply few rows without a ring."""
+    by_warps = kind in ("wgmma", "mma") and problem.streams and problem.itemsize == 2
+    return by_warps and problem.m <= DIRECT_ROWS and problem.batches == 1
+
+
 def is_streamed(problem: Problem, kind: str) -> bool:
-    """Whether CUDA cores multiply the few rows of a problem that the engine ``kind`` would otherwise get."""
+    """Whether the few rows of a problem, which would otherwise get the engine ``kind``, are multiplied by threads that
+    read the weights themselves."""
     most = STREAMED_ROWS_BESIDE if kind == "wgmma" else STREAMED_ROWS
-    return kind != "cpu" and problem.streams and problem.m <= most and problem.batches == 1
+    by_cores = kind != "cpu" and problem.streams and problem.m <= most and problem.batches == 1
+    return by_cores or is_direct(problem, kind)
+
+
+def streamed_plan(problem: Problem, machine: Machine, kind: str) -> GemmPlan:
+    return direct_plan(problem, machine) if is_direct(problem, kind) else gemv_plan(problem, machine)
+
+
+# Rows and columns of one product of a warp, made of ``fold`` parts of K.
+DIRECT_SIDE = 16
+# Rows times warps times pieces of a step. With twice as many, o of 8 rows took 11.3 µs instead of 9.7: x displaces x
+# from the L1.
+DIRECT_PIECES = 64
+# Blocks of four warps that a multiprocessor runs at once.
+DIRECT_BLOCKS = 7
+
+
+def direct_plan(problem: Problem, machine: Machine, columns: int = 0, warps: int = 0) -> GemmPlan:
+    """As many columns as rows: both sides of a product are full, and x takes as many bytes from the caches as the
+    weights do from memory. With eight rows, that is much if all programs read x at the same time: then twice the
+    columns. Eight warps where there are few programs. Steps are as long as they can be with all of K in pairs of
+    them."""
+    rows = max(2, 1 << (problem.m - 1).bit_length())
+    fold = DIRECT_SIDE // rows
+    if not columns:
+        at_once = problem.n <= rows * DIRECT_BLOCKS * machine.processors
+        columns = 2 * rows if rows == DIRECT_ROWS and at_once else rows
+    piece = 64 // problem.itemsize * fold
+    if not warps:
+        warps = 4 if -(-problem.n // columns) > 2 * machine.processors else 8
+    while warps > 1 and 2 * piece * warps > problem.k:
+        warps //= 2
+    pieces = max(1, DIRECT_PIECES // (rows * warps))
+    while pieces > 1 and (2 * piece * warps * pieces > problem.k or problem.k % (2 * piece * warps * pieces)):
+        pieces //= 2
+    k = piece * warps * pieces
+    even = problem.n % columns == 0 and problem.k % (2 * k) == 0
+    return GemmPlan(rows, columns, k, "direct", num_warps=warps, fold=fold, even=even, described=False)
 
 
 # Blocks of four warps that a multiprocessor runs at once, with two rows and four columns.
@@ -748,7 +816,7 @@ def modelled(problem: Problem, machine: Machine, splits: int | None = None) -> G
     if kind == "cpu":
         return _cpu_plan(problem, splits or 1)
     if splits in (None, 1) and is_streamed(problem, kind):
-        return gemv_plan(problem, machine)
+        return streamed_plan(problem, machine, kind)
     if kind == "wgmma":
         best = ranked(problem, machine)
         found = next((plan for plan in best if splits in (None, plan.splits)), None)
@@ -772,6 +840,9 @@ def candidates(
     problem = Problem(m, n, k, dtype=dtype, **about)
     default = modelled(problem, machine)
     found: list[GemmPlan] = []
+    if is_direct(problem, engine(problem, machine)):
+        for columns, warps in ((default.n, 4), (default.n, 8), (2 * default.n, 4), (2 * default.n, 8)):
+            found.append(direct_plan(problem, machine, columns, warps))
     if m <= STREAMED_ROWS and problem.streams:
         for columns, warps in ((2, 8), (4, 4), (2, 4), (4, 8), (4, 2)):
             found.append(gemv_plan(problem, machine, columns, warps=warps))
@@ -795,114 +866,3 @@ def candidates(
             if rows >= 16
         ]
     return list(dict.fromkeys([default, *found]))[:count]
-
-
-# ---- what the demo and the checks of compiled code run ---------------------------------------------------------------
-def __getattr__(name: str) -> list[Case]:
-    if name == "CASES":
-        return _cases()
-    raise AttributeError(name)
-
-
-def _cases() -> list[Case]:
-    # kernel.py takes its plans from here, so import it only when the cases are asked for.
-    import numpy as np
-    from kiln.kernels.case import Case
-    from kiln.kernels.gemm import kernel, reference
-
-    def inputs(m, n, k):
-        return lambda rng: {
-            "a": rng.standard_normal((m, k), dtype=np.float32),
-            "b": rng.standard_normal((k, n), dtype=np.float32),
-        }
-
-    def split(a, b, **given):
-        return kernel.matmul(a, b, splits=4, **given)
-
-    return [
-        Case(
-            "matmul",
-            "1024×1024×1024 float32",
-            inputs(1024, 1024, 1024),
-            kernel.matmul,
-            reference.matmul,
-            flops=2 << 30,
-            length=1024,
-        ),
-        Case(
-            "matmul, 4 splits",
-            "16×1024×8192 float32",
-            inputs(16, 1024, 8192),
-            split,
-            reference.matmul,
-            flops=2 * 16 * 1024 * 8192,
-            length=8192,
-        ),
-    ]
-
-
-def _cut(a: Any, b: Any, splits: int = 1, **given: Any) -> Any:
-    """The product by the plan for the current machine, with its tiles cut: into splits, or into shares per
-    multiprocessor."""
-    from kiln.kernels.gemm import kernel
-    from kiln.kernels.machine import machine_of
-    from kiln.kernels.operator import type_name
-
-    machine = machine_of(a)
-    problem = Problem(
-        a.shape[-2],
-        b.shape[-1],
-        a.shape[-1],
-        dtype=type_name(a.dtype),
-        precision=given.get("precision", "ieee"),
-        accumulator=given.get("accumulator", "f32"),
-        addends=int("c" in given),
-    )
-    if engine(problem, machine) == "wgmma":
-        made = next(p for p in cut_plans(problem, machine) if (p.splits > 1) == (splits > 1))
-    else:
-        change: dict[str, Any] = {"reduce": "last"} if splits > 1 else {"workers": machine.processors or 7}
-        made = replace(plan(problem, machine, splits), **change)
-    return kernel.matmul(a, b, plan=made, **given)
-
-
-def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Calls that reach every form of the family's kernels, on uninitialised arrays."""
-    from kiln.kernels.case import blank
-    from kiln.kernels.gemm import kernel
-
-    for dtype in ("float32", "float16"):
-        for m, n, k in ((1024, 1024, 1024), (16, 1024, 8192)):
-            a, b = blank((m, k), dtype), blank((n, k), dtype).T
-            name = f"{m}×{n}×{k} {dtype}"
-            yield f"matmul {name}", lambda a=a, b=b: kernel.matmul(a, b)
-            yield f"matmul {name}, splits", lambda a=a, b=b: kernel.matmul(a, b, splits=4)
-    for m, accumulator in itertools.product((16, 4096), ("f32", "fast")):
-        a, b = blank((m, 4096), "float8_e4m3fn"), blank((4096, 4096), "float8_e4m3fn").T
-        yield (
-            f"matmul {m}×4096×4096 float8_e4m3fn, {accumulator}",
-            lambda a=a, b=b, sums=accumulator: kernel.matmul(a, b, accumulator=sums),
-        )
-    a, b = blank((8, 1024, 512), "float16"), blank((8, 512, 1024), "float16")
-    yield "matmul 8×1024×1024×512 float16", lambda a=a, b=b: kernel.matmul(a, b)
-    a, b = blank((1024, 1024), "float32"), blank((1024, 1024), "float32").T
-    yield "matmul 1024×1024×1024 float32, tf32", lambda a=a, b=b: kernel.matmul(a, b, precision="tf32")
-    a, b = blank((1024, 1024), "int8"), blank((1024, 1024), "int8").T
-    yield "matmul 1024×1024×1024 int8", lambda a=a, b=b: kernel.matmul(a, b)
-    weights, bias = blank((28672, 4096), "float16"), blank((28672,), "float16")
-    for m in (1, 4):
-        x = blank((m, 4096), "float16")
-        yield f"linear {m}×28672×4096 float16", lambda x=x: kernel.linear(x, weights)
-    x, c = blank((256, 4096), "float16"), blank((256, 28672), "float16")
-    yield "linear 256×28672×4096 float16, swiglu", lambda: kernel.linear(x, weights, bias, epilogue="swiglu")
-    yield "matmul 256×28672×4096 float16, c", lambda: kernel.matmul(x, weights.T, alpha=2.0, beta=3.0, c=c)
-    for dtype, given in (("float32", {}), ("float32", {"precision": "tf32"}), ("int8", {}), ("float8_e4m3fn", {})):
-        a, b = blank((1100, 4096), dtype), blank((2112, 4096), dtype).T
-        name = f"matmul 1100×2112×4096 {', '.join([dtype, *given.values()])}"
-        yield f"{name}, shares", lambda a=a, b=b, given=given: _cut(a, b, **given)
-    a, c = blank((1100, 4096), "float16"), blank((1100, 2112), "float16")
-    b = blank((2112, 4096), "float16").T
-    yield "matmul 1100×2112×4096 float16, shares, c", lambda: _cut(a, b, c=c, beta=2.0)
-    few, weights_16 = blank((16, 8192), "float16"), blank((1024, 8192), "float16").T
-    yield "matmul 16×1024×8192 float16, shares", lambda: _cut(few, weights_16)
-    yield "matmul 16×1024×8192 float16, splits, last", lambda: _cut(few, weights_16, splits=4)

@@ -21,6 +21,7 @@ from kiln.kernels.fast import gelu_narrow, sigmoid_narrow
 from kiln.kernels.gemm import configs
 from kiln.kernels.gemm.configs import Formula, GemmPlan, Problem
 from kiln.kernels.gemm.operands import (
+    Along,
     Cut,
     Matrix,
     Terms,
@@ -372,11 +373,23 @@ def add_splits_kernel(partial: Matrix, out: Matrix, terms: Terms, EPILOGUE: kl.c
 
 
 @kiln.jit
-def along_k(start, stride, first, count, k, length, COUNT: kl.constexpr, EVICT: kl.constexpr, PLAN: kl.constexpr):
-    """One step of COUNT vectors along K, starting at ``first``."""
-    vectors, inner = (first + kl.arange(0, COUNT))[:, None], (k + kl.arange(0, PLAN.k))[None, :]
-    mask = None if PLAN.even else (vectors < count) & (inner < length)
-    return read(start + vectors * stride + inner, mask, EVICT=EVICT).to(kl.float32)
+def rows_of_a(a: Matrix):
+    return Along(a.data, a.row_stride, a.rows, a.columns)
+
+
+@kiln.jit
+def columns_of_b(b: Matrix):
+    return Along(b.data, b.column_stride, b.columns, b.rows)
+
+
+@kiln.jit
+def along_k(vectors: Along, first, k, COUNT: kl.constexpr, ALL: kl.constexpr, EVICT: kl.constexpr, PLAN: kl.constexpr):
+    """COUNT vectors from ``first`` on, PLAN.k elements of each from ``k`` on; ALL: that many exist."""
+    vector, inner = (first + kl.arange(0, COUNT))[:, None], (k + kl.arange(0, PLAN.k))[None, :]
+    mask = None if ALL else vector < vectors.count
+    if not PLAN.even:
+        mask = inner < vectors.length if ALL else mask & (inner < vectors.length)
+    return read(vectors.data + vector * vectors.stride + inner, mask, EVICT=EVICT)
 
 
 @kiln.jit
@@ -389,11 +402,83 @@ def gemv_kernel(a: Matrix, b: Matrix, out: Matrix, terms: Terms, EPILOGUE: kl.co
     column = kl.program_id(0) * PLAN.n
     total = kl.zeros((PLAN.m, PLAN.n, PLAN.k // VECTOR), kl.float32)
     for k in range(0, a.columns, PLAN.k):
-        x = along_k(a.data, a.row_stride, 0, a.rows, k, a.columns, PLAN.m, "evict_last", PLAN)
-        weights = along_k(b.data, b.column_stride, column, b.columns, k, b.rows, PLAN.n, PLAN.evict, PLAN)
-        products = x[:, None, :] * weights[None, :, :]
+        x = along_k(rows_of_a(a), 0, k, PLAN.m, True, "evict_last", PLAN)
+        weights = along_k(columns_of_b(b), column, k, PLAN.n, PLAN.even, PLAN.evict, PLAN)
+        products = x.to(kl.float32)[:, None, :] * weights.to(kl.float32)[None, :, :]
         total += kl.sum(products.reshape(PLAN.m, PLAN.n, PLAN.k // VECTOR, VECTOR), axis=3)
     finish(kl.sum(total, axis=2), 0, 0, column, 0, terms, out, EPILOGUE)
+
+
+@kiln.jit
+def fragments(x, PLAN: kl.constexpr):
+    """A block of vectors along K, as tensor cores take it: (warps, vectors · fold, k / warps / fold).
+
+    A product may sum over K in any order. In this one, the 16 bytes that a thread reads are elements of one vector
+    that the same thread holds for the product: four words, each for one of the four lanes that share the vector. So
+    threads exchange nothing. Each warp has its part of K; each of its pieces of ``fold`` · 64 bytes becomes ``fold``
+    rows.
+    """
+    VECTORS: kl.constexpr = x.shape[0]
+    WORD: kl.constexpr = 32 // x.dtype.primitive_bitwidth
+    PIECES: kl.constexpr = PLAN.k // (PLAN.num_warps * PLAN.fold * 16 * WORD)
+    x = x.reshape(VECTORS, PLAN.num_warps, PIECES, PLAN.fold, 4, 4, WORD)  # …, lane, word, element
+    return kl.trans(x, 1, 0, 3, 2, 5, 4, 6).reshape(PLAN.num_warps, VECTORS * PLAN.fold, PIECES * 16 * WORD)
+
+
+@kiln.jit
+def read_step(a: Matrix, b: Matrix, column, k, PLAN: kl.constexpr):
+    """One step of both operands. What b brings leaves the L1 first, so that x stays there for the next columns."""
+    x = along_k(rows_of_a(a), 0, k, PLAN.m, False, "evict_last", PLAN)
+    return x, along_k(columns_of_b(b), column, k, PLAN.n, PLAN.even, "evict_first", PLAN)
+
+
+@kiln.jit
+def add_step(total, x, weights, FORMULA: kl.constexpr, PLAN: kl.constexpr):
+    return kl.dot(
+        fragments(x, PLAN),
+        kl.trans(fragments(weights, PLAN), 0, 2, 1),
+        total,
+        input_precision=FORMULA.precision,
+        out_dtype=FORMULA.accumulator,
+        max_num_imprecise_acc=FORMULA.promoted,
+    )
+
+
+@kiln.jit
+def direct_kernel(
+    a: Matrix,
+    b: Matrix,
+    out: Matrix,
+    terms: Terms,
+    EPILOGUE: kl.constexpr,
+    FORMULA: kl.constexpr,
+    PLAN: kl.constexpr,
+):
+    """out = epilogue(a @ b) for at most PLAN.m rows of a: tensor cores multiply what each thread has read from memory.
+
+    Two steps are in registers: one is multiplied while the other arrives. With ``fold``, a row of a or a column of b is
+    ``fold`` rows or columns of the product, for different parts of K; the sum is that of the products of equal parts.
+    """
+    column = kl.program_id(0) * PLAN.n
+    total = kl.zeros((PLAN.num_warps, PLAN.m * PLAN.fold, PLAN.n * PLAN.fold), FORMULA.accumulator)
+    x_even, b_even = read_step(a, b, column, 0, PLAN)
+    x_odd, b_odd = read_step(a, b, column, PLAN.k, PLAN)
+    for k in range(2 * PLAN.k, a.columns, 2 * PLAN.k):
+        total = add_step(total, x_even, b_even, FORMULA, PLAN)
+        x_even, b_even = read_step(a, b, column, k, PLAN)
+        total = add_step(total, x_odd, b_odd, FORMULA, PLAN)
+        x_odd, b_odd = read_step(a, b, column, k + PLAN.k, PLAN)
+    total = add_step(total, x_even, b_even, FORMULA, PLAN)
+    total = add_step(total, x_odd, b_odd, FORMULA, PLAN)
+    if not total.dtype.is_int():
+        total = total.to(kl.float32)
+    if PLAN.fold > 1:
+        part = kl.arange(0, PLAN.fold)
+        total = total.reshape(PLAN.num_warps, PLAN.m, PLAN.fold, PLAN.n, PLAN.fold)
+        is_sum = part[None, None, :, None, None] == part[None, None, None, None, :]
+        total = kl.sum(kl.sum(kl.where(is_sum, total, 0), axis=4), axis=2)
+    total = kl.sum(total.reshape(PLAN.num_warps, PLAN.m * PLAN.n), axis=0).reshape(PLAN.m, PLAN.n)
+    finish(total, 0, 0, column, 0, terms, out, EPILOGUE)
 
 
 # ---- functions -------------------------------------------------------------------------------------------------------
@@ -544,8 +629,11 @@ def _run(
     if plan.group == 0 and m > plan.m:
         raise ArgumentError("plan", f"expected a group of rows (because {m} rows are several of {plan.m}), got {plan}")
     kind = kl.int32 if name == "int8" else ACCUMULATORS[accumulator]
-    promoted = min(plan.k, configs.PROMOTED) if name in FP8 and accumulator == "f32" else None
+    promoted = min(plan.depth, configs.PROMOTED) if name in FP8 and accumulator == "f32" else None
     formula = Formula(kind, precision, batches > 1, promoted)
+    if plan.schedule == "direct":
+        direct_kernel[(kiln.cdiv(n, plan.n),)](a, b, out, terms, function, formula, plan, **plan.options(machine))
+        return
     tiles = kiln.cdiv(m, plan.m) * kiln.cdiv(n, plan.n) * batches
     plan, programs, slots, *shares = configs.shares(plan, tiles, k)
     if plan.hands_in:

@@ -26,6 +26,15 @@ class Matrix(NamedTuple):
     column_stride: Any
 
 
+class Along(NamedTuple):
+    """``count`` vectors of ``length`` elements each, contiguous along K, ``stride`` elements apart."""
+
+    data: Any
+    stride: Any
+    count: Any
+    length: Any
+
+
 class Vector(NamedTuple):
     data: Any
     length: Any

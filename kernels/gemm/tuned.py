@@ -85,7 +85,7 @@ def _near(problem: Problem, machine: Machine, entries: tuple[Choice, ...]) -> It
     for far, choice in sorted(away, key=lambda found: (found[0], found[1].place)):
         plan = GemmPlan(**choice.choice)
         # These depend on the number of rows, or cut exactly the product they were made for.
-        if streamed or plan.schedule == "gemv" or plan.workers or not _fits(plan, problem, machine):
+        if streamed or plan.schedule in ("direct", "gemv") or plan.workers or not _fits(plan, problem, machine):
             continue
         if kind == "wgmma" and plan.with_roles:
             best = configs.ranked(problem, machine)[0]

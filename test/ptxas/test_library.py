@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 
 import code_of_ptx as code
 import pytest
-from kiln import _kiln, errors
+from kiln import _kiln, errors, toolchain
 from kiln.kernels import FAMILIES
 from kiln.kernels.case import blank
 from kiln.kernels.gemm import linear
@@ -26,7 +27,7 @@ STREAMING = ("elementwise", "softmax", "norm", "activation", "rope", "optimizer"
 
 
 def calls(family: str):
-    return importlib.import_module(f"kiln.kernels.{family}.configs").calls()
+    return importlib.import_module(f"kiln.kernels.{family}.cases").calls()
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -77,12 +78,35 @@ def test_long_rows_move_in_wide_pieces(family: str):
 def test_streamed_weights_fill_a_multiprocessor(m: int, n: int, k: int, registers: int):
     """No spills, accesses of 16 bytes, and few enough registers for the threads that the bytes in flight need: 6 to 12
     blocks."""
-    x, weights = blank((m, k), "float16"), blank((n, k), "float16")
+    x, weights = blank((m, k), "float32"), blank((n, k), "float32")
     (launch,) = launches_of(lambda: linear(x, weights), of_target("sm_90a"))
     assert launch.kernel.__name__ == "gemv_kernel"
     cuda = json.loads(launch.compile("sm_90a").metadata)["cuda"]
     assert cuda["usage"]["spill_stores"] == 0 and cuda["usage"]["registers"] <= registers
     assert code.share(code.widths(launch.compile("sm_90a", to="ptx").output)["ld"], 16) == 1.0
+
+
+@pytest.mark.parametrize("row", ["sm_80", "sm_90a", "sm_120a"])
+@pytest.mark.parametrize("m", [1, 3, 8])
+def test_few_rows_are_multiplied_while_the_next_step_arrives(m: int, row: str):
+    """Between its first products and its last ones, the loop asks for the elements of a later step; what a thread reads
+    is what it multiplies, so nothing crosses threads before the sums do."""
+    x, weights = blank((m, 14336), "float16"), blank((4096, 14336), "float16")
+    (launch,) = launches_of(lambda: linear(x, weights), of_target(row))
+    assert launch.kernel.__name__ == "direct_kernel"
+    artifact = launch.compile(row)
+    usage = json.loads(artifact.metadata)["cuda"]["usage"]
+    assert usage["spill_stores"] + usage["spill_loads"] == 0 and usage["registers"] <= 168
+    assert code.share(code.widths(launch.compile(row, to="ptx").output)["ld"], 16) == 1.0
+    sass = toolchain.disassemble(artifact.output)
+    last = [at.start() for at in re.finditer(r"\bHMMA\b", sass)][-1]
+    assert not re.search(r"\b(SHFL|STS|LDS|LDSM|MOVM|BAR)\b", sass[:last]), "an exchange between threads"
+    loops = [body for body in re.findall(r"^(\.L_x_\d+):(.*?)BRA `\(\1\)", sass, re.M | re.S) if "HMMA" in body[1]]
+    assert len(loops) == 1
+    kinds = re.findall(r"\b(LDG|HMMA)\b", loops[0][1])
+    first = kinds.index("LDG")
+    assert 0 < kinds[:first].count("HMMA") <= kinds.count("HMMA") // 2, kinds
+    assert kinds[first:].count("HMMA") >= kinds.count("HMMA") // 2, "a step's products come after reads of a later one"
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

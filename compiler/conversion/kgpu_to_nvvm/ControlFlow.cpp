@@ -44,11 +44,15 @@ static bool isInFlight(Value value) {
   return isa_and_nonnull<kgpu::WarpgroupMmaOp>(value.getDefiningOp());
 }
 
-/// True if a product reads the value from registers, and nothing else reads it.
-static bool isFactor(BlockArgument value) {
+/// True if products read the value from registers, perhaps in another shape, and nothing else reads it.
+static bool isFactor(Value value) {
   return !value.use_empty() && llvm::all_of(value.getUses(), [](OpOperand &use) {
-    auto product = dyn_cast<kgpu::WarpgroupMmaOp>(use.getOwner());
-    return product && &use == &product.getLhsMutable();
+    Operation *user = use.getOwner();
+    if (auto product = dyn_cast<kgpu::WarpgroupMmaOp>(user))
+      return &use == &product.getLhsMutable();
+    if (auto product = dyn_cast<kgpu::WarpMmaOp>(user))
+      return &use != &product.getAccMutable();
+    return isa<tile::ReshapeOp, tile::TransOp, kgpu::ConvertOp>(user) && isFactor(user->getResult(0));
   });
 }
 

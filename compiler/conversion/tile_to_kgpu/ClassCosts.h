@@ -33,6 +33,7 @@ private:
 struct Class {
   llvm::SmallVector<unsigned> nodes;
   llvm::SmallVector<unsigned> links; ///< links that touch it
+  llvm::SmallVector<Ref, 1> offers;  ///< layouts in which it would reach a fragment without a conversion
   double weight = 0;                 ///< of its anchors
   double urgency = 0;                ///< its own weight, or what reaches it over links
   Ref layout = nullptr;

@@ -25,6 +25,9 @@ public:
   void run() {
     collect();
     fixFragments();
+    for (auto &[leader, members] : classes)
+      if (members.fixed)
+        offer(members, members.layout);
     // The heaviest class first, then those linked to it. A class is as urgent as its own accesses, or as what reaches
     // it over its links, which never exceeds the weight of the smaller of the two tiles.
     for (size_t count = classes.size(); count > 0; --count) {
@@ -80,6 +83,22 @@ private:
       members.fixed = true;
       members.layout = table.get(Layout(*first->fragment));
     }
+  }
+
+  /// Offers a fragment's layout to the classes with wishes that reach it over links. They choose first, when nothing
+  /// between them and the product has a layout that they could follow.
+  void offer(Class &from, Ref layout, unsigned depth = 0) {
+    from.visited = true;
+    for (unsigned index : from.links) {
+      bool toResult = &classAt(graph.links[index].operand) == &from;
+      Class &other = classAt(toResult ? graph.links[index].result : graph.links[index].operand);
+      Ref there = other.visited || other.fixed ? nullptr : across(index, toResult, layout);
+      if (there && other.weight > 0)
+        other.offers.push_back(inRowOrder(there));
+      else if (there && depth < kLookahead)
+        offer(other, there, depth + 1);
+    }
+    from.visited = false;
   }
 
   void collect() {
@@ -165,6 +184,7 @@ private:
       if (&result != &members && result.layout)
         consider(across(index, false, result.layout));
     }
+    llvm::for_each(members.offers, consider);
     if (members.weight > 0 || choices.empty())
       for (Ref layout : choicesOf(members))
         consider(layout);

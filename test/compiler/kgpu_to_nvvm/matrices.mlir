@@ -108,3 +108,37 @@ module attributes {kgpu.num_warps = 4 : i32} {
     return
   }
 }
+
+// -----
+
+// Operands that a loop carries only for products are carried in words, also in another shape: four and two instead of
+// eight and four halves.
+// CHECK-LABEL: llvm.func @kiln_carried(
+// CHECK: scf.for {{.*}} -> (f32, f32, f32, f32, i32, i32, i32, i32, i32, i32) : i32 {
+// CHECK: mma.sync
+#a = #layout.map<mma_a [16, 16] bits 16 warps 1x1>
+#b = #layout.map<mma_b [16, 8] bits 16 warps 1x1>
+#t = #layout.map<digits [8, 16] reg (0, 1) (0, 8) lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>
+#c = #layout.map<mma_acc [16, 8] warps 1x1>
+module attributes {kgpu.num_warps = 1 : i32} {
+  func.func public @carried(%pp: !tile.ptr<f16>, %rp: !tile.ptr<f32>, %n: i32) attributes {tile.kernel, kgpu.shared_bytes = 0 : i64} {
+    %p = tile.splat %pp : !tile.ptr<f16> -> tensor<16x16x!tile.ptr<f16>, #a>
+    %q = tile.splat %pp : !tile.ptr<f16> -> tensor<8x16x!tile.ptr<f16>, #t>
+    %r = tile.splat %rp : !tile.ptr<f32> -> tensor<16x8x!tile.ptr<f32>, #c>
+    %sum = arith.constant dense<0.0> : tensor<16x8xf32, #c>
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %x0 = tile.load %p : tensor<16x16x!tile.ptr<f16>, #a> -> tensor<16x16xf16, #a>
+    %w0 = tile.load %q : tensor<8x16x!tile.ptr<f16>, #t> -> tensor<8x16xf16, #t>
+    %t:3 = scf.for %i = %c0 to %n step %c1 iter_args(%s = %sum, %x = %x0, %w = %w0)
+        -> (tensor<16x8xf32, #c>, tensor<16x16xf16, #a>, tensor<8x16xf16, #t>) : i32 {
+      %k = tile.trans %w [1, 0] : tensor<8x16xf16, #t> -> tensor<16x8xf16, #b>
+      %u = kgpu.warp_mma %x, %k, %s : tensor<16x16xf16, #a>, tensor<16x8xf16, #b> -> tensor<16x8xf32, #c>
+      %x1 = tile.load %p : tensor<16x16x!tile.ptr<f16>, #a> -> tensor<16x16xf16, #a>
+      %w1 = tile.load %q : tensor<8x16x!tile.ptr<f16>, #t> -> tensor<8x16xf16, #t>
+      scf.yield %u, %x1, %w1 : tensor<16x8xf32, #c>, tensor<16x16xf16, #a>, tensor<8x16xf16, #t>
+    }
+    tile.store %r, %t#0 : tensor<16x8x!tile.ptr<f32>, #c>, tensor<16x8xf32, #c>
+    return
+  }
+}

@@ -197,3 +197,57 @@ module attributes {kgpu.num_warps = 4 : i32} {
     return
   }
 }
+
+// -----
+
+// What is loaded for a product in registers has its fragment's layout from the start, if that moves 16 bytes per thread
+// too: four lanes share a row, so that shapes in another order of K are no exchanges between threads.
+// CHECK-DAG: #[[X:.*]] = #layout.map<digits [16, 128] reg (0, 1) (0, 2) (0, 4) {{.*}} lane (0, 8) (0, 16) (1, 0) (2, 0) (4, 0)>
+// CHECK-DAG: #[[W:.*]] = #layout.map<digits [8, 128] reg (0, 1) (0, 2) (0, 4) {{.*}} lane (0, 8) (0, 16) (1, 0) (2, 0) (4, 0)>
+// CHECK-LABEL: @direct(
+// CHECK: tile.load {{.*}} -> tensor<16x128xf16, #[[X]]>
+// CHECK: tile.load {{.*}} -> tensor<8x128xf16, #[[W]]>
+// CHECK: kgpu.warp_mma
+module attributes {kgpu.num_warps = 1 : i32} {
+  func.func public @direct(%p: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %q: !tile.ptr<f32>, %n: i32) attributes {tile.kernel} {
+    %z = arith.constant dense<0.0> : tensor<16x8xf32>
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %k = tile.make_range 0 to 128 : tensor<128xi32>
+    %k2 = tile.expand_dims %k 0 : tensor<128xi32> -> tensor<1x128xi32>
+    %r = tile.make_range 0 to 16 : tensor<16xi32>
+    %r2 = tile.expand_dims %r 1 : tensor<16xi32> -> tensor<16x1xi32>
+    %s = arith.constant dense<1024> : tensor<16x1xi32>
+    %ro = arith.muli %r2, %s : tensor<16x1xi32>
+    %rb = tile.broadcast %ro : tensor<16x1xi32> -> tensor<16x128xi32>
+    %kb = tile.broadcast %k2 : tensor<1x128xi32> -> tensor<16x128xi32>
+    %o = arith.addi %rb, %kb : tensor<16x128xi32>
+    %b = tile.splat %p : !tile.ptr<f16> -> tensor<16x128x!tile.ptr<f16>>
+    %at = tile.addptr %b, %o : tensor<16x128x!tile.ptr<f16>>, tensor<16x128xi32>
+    %vr = tile.make_range 0 to 8 : tensor<8xi32>
+    %vr2 = tile.expand_dims %vr 1 : tensor<8xi32> -> tensor<8x1xi32>
+    %vs = arith.constant dense<1024> : tensor<8x1xi32>
+    %vo = arith.muli %vr2, %vs : tensor<8x1xi32>
+    %vrb = tile.broadcast %vo : tensor<8x1xi32> -> tensor<8x128xi32>
+    %vkb = tile.broadcast %k2 : tensor<1x128xi32> -> tensor<8x128xi32>
+    %vof = arith.addi %vrb, %vkb : tensor<8x128xi32>
+    %vb = tile.splat %p : !tile.ptr<f16> -> tensor<8x128x!tile.ptr<f16>>
+    %vat = tile.addptr %vb, %vof : tensor<8x128x!tile.ptr<f16>>, tensor<8x128xi32>
+    %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %z) -> (tensor<16x8xf32>) : i32 {
+      %x = tile.load %at : tensor<16x128x!tile.ptr<f16>> -> tensor<16x128xf16>
+      %w = tile.load %vat : tensor<8x128x!tile.ptr<f16>> -> tensor<8x128xf16>
+      %x4 = tile.reshape %x : tensor<16x128xf16> -> tensor<16x4x4x4x2xf16>
+      %xt = tile.trans %x4 [0, 1, 3, 2, 4] : tensor<16x4x4x4x2xf16> -> tensor<16x4x4x4x2xf16>
+      %xs = tile.reshape %xt : tensor<16x4x4x4x2xf16> -> tensor<16x128xf16>
+      %w4 = tile.reshape %w : tensor<8x128xf16> -> tensor<8x4x4x4x2xf16>
+      %wt = tile.trans %w4 [0, 1, 3, 2, 4] : tensor<8x4x4x4x2xf16> -> tensor<8x4x4x4x2xf16>
+      %ws = tile.reshape %wt : tensor<8x4x4x4x2xf16> -> tensor<8x128xf16>
+      %wk = tile.trans %ws [1, 0] : tensor<8x128xf16> -> tensor<128x8xf16>
+      %d = kgpu.warp_mma %xs, %wk, %acc : tensor<16x128xf16>, tensor<128x8xf16> -> tensor<16x8xf32>
+      scf.yield %d : tensor<16x8xf32>
+    }
+    %out = tile.splat %q : !tile.ptr<f32> -> tensor<16x8x!tile.ptr<f32>>
+    tile.store %out, %sum : tensor<16x8x!tile.ptr<f32>>, tensor<16x8xf32>
+    return
+  }
+}

@@ -86,3 +86,51 @@ module {
     return
   }
 }
+
+// -----
+
+#a = #layout.map<mma_a [16, 16] bits 16 warps 1x1>
+#b = #layout.map<mma_b [16, 8] bits 16 warps 1x1>
+#c = #layout.map<mma_acc [16, 8] warps 1x1>
+
+// In a loop whose products read registers, the reads of the next step are issued before the product that needs none of
+// them; other loops are left alone.
+// CHECK-LABEL: func.func public @ahead(
+// CHECK: kgpu.close_reads
+// CHECK: scf.for
+// CHECK: kgpu.warp_mma
+// CHECK-NEXT: tile.load
+// CHECK-NEXT: tile.load
+// CHECK-NEXT: kgpu.close_reads
+// CHECK-NEXT: kgpu.warp_mma
+// CHECK-NEXT: scf.yield
+// CHECK: scf.for
+// CHECK-NOT: close_reads
+// CHECK: return
+func.func public @ahead(%pp: !tile.ptr<f16>, %rp: !tile.ptr<f32>, %n: i32) attributes {tile.kernel} {
+  %p = tile.splat %pp : !tile.ptr<f16> -> tensor<16x16x!tile.ptr<f16>, #a>
+  %q = tile.splat %pp : !tile.ptr<f16> -> tensor<16x8x!tile.ptr<f16>, #b>
+  %r = tile.splat %rp : !tile.ptr<f32> -> tensor<16x8x!tile.ptr<f32>, #c>
+  %sum = arith.constant dense<0.0> : tensor<16x8xf32, #c>
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %x0 = tile.load %p : tensor<16x16x!tile.ptr<f16>, #a> -> tensor<16x16xf16, #a>
+  %w0 = tile.load %q : tensor<16x8x!tile.ptr<f16>, #b> -> tensor<16x8xf16, #b>
+  %t:3 = scf.for %i = %c0 to %n step %c1 iter_args(%s = %sum, %x = %x0, %w = %w0)
+      -> (tensor<16x8xf32, #c>, tensor<16x16xf16, #a>, tensor<16x8xf16, #b>) : i32 {
+    %u = kgpu.warp_mma %x, %w, %s : tensor<16x16xf16, #a>, tensor<16x8xf16, #b> -> tensor<16x8xf32, #c>
+    %x1 = tile.load %p : tensor<16x16x!tile.ptr<f16>, #a> -> tensor<16x16xf16, #a>
+    %w1 = tile.load %q : tensor<16x8x!tile.ptr<f16>, #b> -> tensor<16x8xf16, #b>
+    %v = kgpu.warp_mma %x, %w, %u : tensor<16x16xf16, #a>, tensor<16x8xf16, #b> -> tensor<16x8xf32, #c>
+    scf.yield %v, %x1, %w1 : tensor<16x8xf32, #c>, tensor<16x16xf16, #a>, tensor<16x8xf16, #b>
+  }
+  %d = scf.for %i = %c0 to %n step %c1 iter_args(%s = %t#0) -> (tensor<16x8xf32, #c>) : i32 {
+    %f = tile.load %r : tensor<16x8x!tile.ptr<f32>, #c> -> tensor<16x8xf32, #c>
+    %g = tile.load %r : tensor<16x8x!tile.ptr<f32>, #c> -> tensor<16x8xf32, #c>
+    %h = arith.addf %f, %g : tensor<16x8xf32, #c>
+    %k = arith.addf %s, %h : tensor<16x8xf32, #c>
+    scf.yield %k : tensor<16x8xf32, #c>
+  }
+  tile.store %r, %d : tensor<16x8x!tile.ptr<f32>, #c>, tensor<16x8xf32, #c>
+  return
+}
