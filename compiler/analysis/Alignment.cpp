@@ -1,6 +1,7 @@
 // The alignment analysis: maps each op of tile IR to the arithmetic of AxisTransfer.h.
 #include "compiler/analysis/Alignment.h"
 #include "compiler/analysis/AxisTransfer.h"
+#include "compiler/analysis/Exchanged.h"
 #include "dialects/kgpu/KgpuOps.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -311,6 +312,10 @@ AxisInfo AlignmentAnalysis::infer(Operation *op, Value result) const {
       .Case([&](tile::HintOp) { return inferHint(op); })
       // The same elements, held by other threads.
       .Case([&](kgpu::ConvertOp) { return of(0); })
+      .Case([&](kgpu::LocalLoadOp load) {
+        Value tile = exchangedTile(load);
+        return tile ? get(tile) : pessimistic(result);
+      })
       .Case([&](tile::AddPtrOp addptr) {
         AxisInfo offset = inferExtension(addptr.getOffset(), /*isSigned=*/true);
         if (integerWidth(addptr.getOffset().getType()) == 64)

@@ -1,5 +1,6 @@
 // Integer ranges: MLIR's inference for arith ops, our own for tile ops, loops and assumptions.
 #include "compiler/analysis/Range.h"
+#include "compiler/analysis/Exchanged.h"
 #include "dialects/kgpu/KgpuOps.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -283,6 +284,10 @@ std::optional<RangeAnalysis::Range> RangeAnalysis::infer(Operation *op, Value re
       .Case<tile::SplatOp, tile::UnsplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::TransOp,
             tile::SplitOp, tile::HintOp, tile::SortOp, tile::TopkOp, tile::GatherOp, kgpu::ConvertOp>(
           [&](Operation *shape) { return sameAs(shape->getOperand(0)); })
+      .Case([&](kgpu::LocalLoadOp load) -> std::optional<Range> {
+        Value tile = exchangedTile(load);
+        return tile ? sameAs(tile) : std::nullopt;
+      })
       .Case<tile::JoinOp, tile::CatOp>(
           [&](Operation *pair) { return get(pair->getOperand(0)).rangeUnion(get(pair->getOperand(1))); })
       .Case([&](tile::HistogramOp histogram) {

@@ -51,7 +51,8 @@ class Lengths:
 
     @kiln.jit
     def check(self, stated):
-        """Called after the last step: before the first, copies would wait for the length to arrive."""
+        """Stops the program if the length exceeds the cache. Called after the last step, since before the first one
+        copies would wait for the length to arrive."""
         kl.device_assert(
             (stated >= 0) & (stated <= self.most), "decode_attention: a length beyond max_length or the cache"
         )
@@ -91,8 +92,8 @@ class Pages:
 
 @kiln.struct
 class Parts:
-    """Where the shares of one sequence meet: their results, the maximum and sum of each row, and how many have arrived.
-    Counters are zero between launches."""
+    """The memory in which the shares of one sequence are combined: their results, the maximum and sum of each row, and
+    how many have arrived. Counters are zero between launches."""
 
     sums: Any
     statistics: Any
@@ -118,8 +119,8 @@ def share_of(part, begin, end, side, PLAN: kl.constexpr):
 
 @kiln.struct
 class Work:
-    """What a program does: one share of a sequence's tokens, for a tile of rows. ``slot`` counts tiles; ``place``:
-    where the tile's first share is handed in; ``stated``: the length as memory has it; ``side``: tokens per share
+    """The work of a program: one share of a sequence's tokens, for a tile of rows. ``slot`` counts tiles; ``place``:
+    the place in memory of the tile's first share; ``stated``: the length as memory has it; ``side``: tokens per share
     (None: by the length)."""
 
     slot: Any
@@ -148,9 +149,9 @@ def work_of(lengths: Lengths, heads, PLAN: kl.constexpr):
     side = kl.cdiv(kl.sum(kl.cdiv(length, PLAN.tokens)), PLAN.splits) * PLAN.tokens
     side = kl.maximum(side, kl.cdiv(PLAN.least, PLAN.tokens) * PLAN.tokens)
     ends = kl.cumsum(kl.where(there, kl.maximum(kl.cdiv(length, side), 1), 0))
-    # An extra program, beyond the number of shares, gets an empty one of the last sequence.
-    behind = (number < lengths.count - 1) & (ends <= part)
-    before, batch = kl.max(kl.where(behind, ends, 0)), kl.sum(behind.to(kl.int32))
+    # A program beyond the number of shares gets an empty share of the last sequence.
+    passed = (number < lengths.count - 1) & (ends <= part)
+    before, batch = kl.max(kl.where(passed, ends, 0)), kl.sum(passed.to(kl.int32))
     place = slot * kl.num_programs(1) + before
     slot = (batch * heads + head) * PLAN.blocks + slot % PLAN.blocks
     return Work(slot, batch, head, slot % PLAN.blocks, part - before, place, *lengths.of(batch), side)
@@ -224,11 +225,14 @@ def cached(x: Heads, batch, head, start, last, pages, place, inside, PLAN: kl.co
     if pages.WHOLE:
         data += place + (start % pages.SIZE).to(kl.int64) * x.token
         return read(data + row[:, None] * x.token + column * x.step, mask)
-    token = row % pages.SIZE if PLAN.tokens % pages.SIZE == 0 else (start + row) % pages.SIZE
-    if PLAN.tokens % pages.SIZE == 0:
+    if pages.SIZE > 1 and PLAN.tokens % pages.SIZE == 0:
         PAGES: kl.constexpr = PLAN.tokens // pages.SIZE
         place = kl.broadcast_to(place[:, None], (PAGES, pages.SIZE)).reshape(PLAN.tokens)
-    return read(data + (place + token * x.token)[:, None] + column * x.step, mask)
+        return read(data + (place + row % pages.SIZE * x.token)[:, None] + column * x.step, mask)
+    # The threads that copy a row may not be those that know its page. Then offsets move to them, which keys and values
+    # share, and not the addresses of each.
+    offset = (place + (start + row) % pages.SIZE * x.token)[:, None] + column * x.step
+    return read(data + offset, mask)
 
 
 @kiln.jit
@@ -280,7 +284,7 @@ def is_seen(start, own, last, window, PLAN: kl.constexpr):
 
 @kiln.jit
 def nothing(PLAN: kl.constexpr):
-    """Initial maximum, sum and result of rows: of no token."""
+    """The initial maximum, sum and result of rows, before any token."""
     if PLAN.in_columns:
         top = kl.full((PLAN.lanes, 1, PLAN.rows), -float("inf"), kl.float32)
         total = kl.zeros((PLAN.lanes, 8, PLAN.rows), kl.float32)
@@ -339,8 +343,7 @@ def merged_columns(top, total, result, PLAN: kl.constexpr):
 
 @kiln.jit
 def hand_in(parts: Parts, work: Work, count, top, total, result, PLAN: kl.constexpr):
-    """Hands in one of ``count`` shares; returns whether it was the last. No program waits: each share is written, then
-    counted."""
+    """Stores one of ``count`` shares and counts it; returns whether it was the last. No program waits for another."""
     row, column = kl.arange(0, result.shape[0])[:, None], kl.arange(0, PLAN.side)[None, :]
     place = (work.place + work.part) * PLAN.members + row
     kl.store(parts.sums + place.to(kl.int64) * PLAN.side + column, result, mask=row < PLAN.members)
@@ -376,7 +379,7 @@ def handed_in(parts: Parts, work: Work, count, PLAN: kl.constexpr):
 
 @kiln.jit
 def deliver(rows: Rows, y: Heads, lse, size, parts: Parts, work: Work, count, top, total, result, PLAN: kl.constexpr):
-    """Stores the result of one share of ``count``; if there are others, the last to be handed in adds all."""
+    """Stores the result of one share of ``count``; if there are others, the last program to arrive adds them all."""
     if PLAN.splits == 1 and PLAN.sequences == 0:
         rows.store(y, lse, size, top, total, result)
     elif work.part < count:
@@ -406,7 +409,7 @@ def decode_kernel(
     """``y = softmax(q kᵀ · scale) v``: a share of the cached tokens of one sequence and one head of keys."""
     work = work_of(lengths, k.heads, PLAN)
     head, batch, length = work.head, work.batch, work.length
-    if PLAN.ahead:
+    if PLAN.alike:
         v = k._replace(data=v.data)
     # Query i is token length - queries + i, and sees itself and the ``window`` - 1 tokens before it.
     begin = 0
@@ -414,6 +417,12 @@ def decode_kernel(
         begin = kl.maximum(length - PLAN.queries - window + 1, 0) // PLAN.tokens * PLAN.tokens
     first, last, count = share_of(work.part, begin, length, work.side, PLAN)
     inside = None if PLAN.whole else kl.arange(0, PLAN.side)[None, :] < size
+    # Page numbers are read two steps ahead and turned into places one step ahead: a step waits only for its copies. The
+    # first are read before the queries, so that the first copies do not wait for these.
+    place, coming = None, None
+    if PLAN.ahead:
+        place = places_of(pages_of(pages, batch, first, lengths.most, PLAN), k)
+        coming = pages_of(pages, batch, first + PLAN.stride, lengths.most, PLAN)
     rows = Rows(batch, head, work.block * PLAN.rows, PLAN)
     query = rows.load(q, inside)
     if PLAN.in_columns:
@@ -422,13 +431,8 @@ def decode_kernel(
         query = kl.broadcast_to(query[None], (PLAN.lanes, PLAN.rows, PLAN.side))
     own = length - PLAN.queries + rows.places(PLAN) // PLAN.group
     top, total, result = nothing(PLAN)
-    foremost, end = walk_of(first, last, PLAN)
-    # Page numbers are read two steps ahead and turned into places one step ahead: a step waits only for its copies.
-    place, coming = None, None
-    if PLAN.ahead:
-        place = places_of(pages_of(pages, batch, first, lengths.most, PLAN), k)
-        coming = pages_of(pages, batch, first + PLAN.stride, lengths.most, PLAN)
-    for turn in range(foremost, end, PLAN.pace):
+    first_turn, end = walk_of(first, last, PLAN)
+    for turn in range(first_turn, end, PLAN.pace):
         start = first + turn * PLAN.stride if PLAN.in_turns else turn
         if PLAN.ahead:
             of_keys, of_values = place, place
@@ -580,8 +584,8 @@ def decode_attention(
     plan = plan or decode_plan(batch, k_heads, group, queries, size, q.itemsize, length, machine, splits, paged)
     if uneven:
         plan = plan.evened(batch, k_heads, machine)
-    if plan.ahead and strides(k) != strides(v):
-        plan = replace(plan, ahead=False)
+    if strides(k) != strides(v):
+        plan = replace(plan, alike=False, ahead=False)
     if plan.sequences and window is not None:
         raise ArgumentError("uneven", "expected no window (because it makes lengths even), got one")
     pages = None

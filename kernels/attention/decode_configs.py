@@ -1,17 +1,13 @@
-"""How a cache is cut for decoding, and the cases and calls of decoding that the demo and the tests run."""
+"""How a cache is cut for decoding."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kiln.kernels.machine import Machine, options
 from kiln.kernels.operator import tile_side
-
-if TYPE_CHECKING:
-    from kiln.kernels.case import Case
 
 # Bytes of shared memory per multiprocessor that rings may take.
 SHARED = 200 << 10
@@ -39,7 +35,8 @@ class DecodePlan:
     sequences  sequences of the batch, or slightly more, if shares are equally long: ``splits`` for each head, and at
                most
                one more for each sequence (0: each sequence has ``splits``)
-    ahead      pages of a step are looked up two steps ahead, once for keys and values, whose strides are the same
+    alike      keys and values have the same strides: their offsets are computed once
+    ahead      pages of a step are looked up two steps ahead, once for keys and values, which are alike
     registers  most registers per thread (0: the assembler's choice, which may spill for more programs than memory
                needs)
     """
@@ -59,6 +56,7 @@ class DecodePlan:
     bits: int = 16
     in_turns: bool = False
     sequences: int = 0
+    alike: bool = True
     ahead: bool = False
     registers: int = 0
 
@@ -99,7 +97,9 @@ class DecodePlan:
     def evened(self, batch: int, k_heads: int, machine: Machine) -> DecodePlan:
         """With equally long shares: two for each processor, so that one begun late costs half as much."""
         splits = max(1, 2 * (machine.processors if machine.gpu else 4) // (k_heads * self.blocks))
-        return replace(self, sequences=1 << max(0, batch - 1).bit_length(), splits=splits, in_turns=False)
+        merged = merged_at_once(self) if self.stages else self.merged
+        sequences = 1 << max(0, batch - 1).bit_length()
+        return replace(self, sequences=sequences, splits=splits, merged=merged, in_turns=False)
 
     @property
     def members(self) -> int:
@@ -164,8 +164,57 @@ def decode_plan(
     # Looking pages up ahead costs a program with few steps more than it saves.
     shared = shares > 1
     plan = DecodePlan(tile, tokens, size, side, group, queries, lanes, shares, LEAST_SPLIT, stages, WARPS)
-    plan = replace(plan, in_turns=shared, ahead=paged and shared)
-    return replace(plan, merged=merged_at_once(plan))
+    return merging(replace(plan, in_turns=shared, ahead=paged and shared))
+
+
+def candidates(
+    batch: int,
+    k_heads: int,
+    group: int,
+    queries: int,
+    size: int,
+    itemsize: int,
+    length: int,
+    machine: Machine,
+    paged: bool = False,
+) -> list[DecodePlan]:
+    """Plans worth timing, the default first: more and fewer shares and slots, steps in turns and in runs, other numbers
+    of tokens per step, lanes and warps, and queries as columns."""
+    default = decode_plan(batch, k_heads, group, queries, size, itemsize, length, machine, paged=paged)
+    most = max(1, -(-length // max(default.least, default.tokens)))
+    shares = [default.splits * 2, default.splits // 2, default.splits + 1, default.splits * 3 // 2]
+    found = [default]
+    for splits in shares:
+        if 1 <= splits <= most:
+            turns = {"in_turns": splits > 1 and default.stages > 0}
+            found.append(replace(default, splits=splits, ahead=default.ahead and splits > 1, **turns))
+    if not default.stages:  # no tensor cores: a loop without slots
+        found += [replace(default, tokens=tokens) for tokens in (default.tokens // 2, default.tokens * 2)]
+        return list(dict.fromkeys(found))
+    if default.splits > 1:
+        found.append(replace(default, in_turns=not default.in_turns))
+    forms = [default]
+    if group * queries <= 8 and default.lanes == default.num_warps == WARPS and size == 128:
+        forms.append(replace(default, rows=24 - default.rows if default.rows in (8, 16) else 8))
+    for form in forms:
+        tokens, lanes, warps = form.tokens, form.lanes, form.num_warps
+        found.append(form)
+        found += [replace(form, stages=stages) for stages in (2, 3, 4, 6)]
+        # Half as many programs, of twice as many warps, each with a lane, and twice as many of half.
+        for factor in (0.5, 2.0):
+            sides = int(tokens * factor), int(lanes * factor), int(warps * factor)
+            if lanes == warps and form.rows > 8 and sides[0] <= 128:
+                splits = max(1, min(most, int(form.splits / factor)))
+                changed = replace(form, tokens=sides[0], lanes=sides[1], num_warps=sides[2], stages=3, splits=splits)
+                found.append(replace(changed, in_turns=form.in_turns and splits > 1))
+    fitting = [plan for plan in found if plan.stages * 2 * plan.tokens * plan.side * itemsize <= SHARED]
+    return list(dict.fromkeys([default, *map(merging, fitting)]))
+
+
+def merging(plan: DecodePlan) -> DecodePlan:
+    """The plan with as many parts merged at once as there are, rounded up to a power of two, if registers hold these:
+    the last program would load more for nothing."""
+    return replace(plan, merged=min(merged_at_once(plan), 1 << (plan.splits - 1).bit_length()))
 
 
 def merged_at_once(plan: DecodePlan) -> int:
@@ -191,81 +240,3 @@ def _without_tensor_cores(
     return DecodePlan(
         rows, tokens, size, tile_side(size), group, queries, splits=shares, least=1 if splits else least, merged=4
     )
-
-
-def cases() -> list[Case]:
-    import numpy as np
-    from kiln.kernels.attention import decode, decode_reference
-    from kiln.kernels.case import Case
-
-    def cache(batch, length, heads, k_heads, size):
-        def make(rng):
-            k, v = rng.standard_normal((2, batch, length, k_heads, size), dtype=np.float32)
-            q = rng.standard_normal((batch, heads, size), dtype=np.float32)
-            return {"q": q, "k": k, "v": v, "lengths": np.full(batch, length, np.int32)}
-
-        return make
-
-    return [
-        Case(
-            "decode_attention",
-            "4 × 4096 cached, 32+8 heads of 128",
-            cache(4, 4096, 32, 8, 128),
-            decode.decode_attention,
-            decode_reference.decode_attention,
-            bytes=2 * 4 * 4 * 4096 * 8 * 128,
-            length=4096,
-        ),
-    ]
-
-
-def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Calls that reach every form of the kernels, on uninitialised arrays."""
-    import numpy as np
-    from kiln.kernels.attention import decode, quantized
-    from kiln.kernels.attention.append import append, append_quantized
-
-    lengths, table = np.empty(4, np.int32), np.empty((4, 256), np.int32)
-    for dtype in (np.float32, np.float16):
-        q, k, pages = (np.empty(s, dtype) for s in ((4, 32, 128), (4, 4096, 8, 128), (1024, 16, 8, 128)))
-        name = f"decode_attention {np.dtype(dtype)}"
-        yield name, lambda q=q, k=k: decode.decode_attention(q, k, np.empty_like(k), lengths, return_lse=True)
-        yield (
-            name + " paged",
-            lambda q=q, k=pages: decode.decode_attention(q, k, np.empty_like(k), lengths, block_table=table),
-        )
-    several = np.empty((4, 4, 32, 128), np.float16)
-    k = np.empty((4, 4096, 8, 128), np.float16)
-    yield (
-        "decode_attention float16, 4 queries, window",
-        lambda: decode.decode_attention(several, k, np.empty_like(k), lengths, window=1024),
-    )
-    q, k = np.empty((4, 1, 32, 128), np.float16), np.empty((4, 1, 8, 128), np.float16)
-    v, k_cache, v_cache = np.empty_like(k), *(np.empty((4, 4096, 8, 128), np.float16) for _ in range(2))
-    cos, sin = np.empty((4096, 64), np.float32), np.empty((4096, 64), np.float32)
-    yield "append float16", lambda: append(q, k, v, k_cache, v_cache, lengths, cos, sin)
-    for bits in (8, 4):
-        cache = quantized.quantized_cache(4, 4096, 8, 128, bits, np.empty(0, np.float16))
-        recent = {"k_recent": cache.k_recent, "v_recent": cache.v_recent}
-        yield (
-            f"append_quantized, {bits} bits",
-            lambda c=cache, r=recent: append_quantized(q, k, v, *c[:4], lengths, cos, sin, **r),
-        )
-        yield (
-            f"decode_quantized, {bits} bits",
-            lambda c=cache, r=recent: quantized.decode_quantized(q[:, 0], *c[:4], lengths, return_lse=True, **r),
-        )
-        yield (
-            f"decode_quantized, {bits} bits, 4 queries",
-            lambda c=cache, r=recent: quantized.decode_quantized(several, *c[:4], lengths, **r),
-        )
-        pages = quantized.quantized_cache(4, 64, 8, 128, bits, np.empty(0, np.float16), pages=256)
-        of_pages = {"k_recent": pages.k_recent, "v_recent": pages.v_recent, "block_table": table[:, :64]}
-        yield (
-            f"append_quantized, pages of {bits} bits",
-            lambda c=pages, r=of_pages: append_quantized(q, k, v, *c[:4], lengths, cos, sin, **r),
-        )
-        yield (
-            f"decode_quantized, pages of {bits} bits",
-            lambda c=pages, r=of_pages: quantized.decode_quantized(q[:, 0], *c[:4], lengths, **r),
-        )

@@ -453,8 +453,8 @@ def decode_quantized_kernel(
     queries = query if PLAN.lanes == 1 else kl.broadcast_to(query[None], (PLAN.lanes, PLAN.rows, PLAN.size))
     top, total, result = nothing(PLAN)
     offset = kl.zeros(total.shape, kl.float32)
-    foremost, end = walk_of(first, last, PLAN)
-    for turn in range(foremost, end, PLAN.pace):
+    first_turn, end = walk_of(first, last, PLAN)
+    for turn in range(first_turn, end, PLAN.pace):
         start = first + turn * PLAN.stride if PLAN.in_turns else turn
         key = in_lanes(keys(k, of_all, start, last, PLAN), PLAN)
         value = in_lanes(values(v, of_all, start, last, PLAN), PLAN)
@@ -509,8 +509,8 @@ def decode_in_columns_kernel(
     if PLAN.bits == 4:
         # Both halves of the channels are scaled alike: 2^-22 of their meaning.
         low_queries, high_queries = halves(queries * 4.0, PLAN)[0], halves(queries * 0.25, PLAN)[1]
-    foremost, end = walk_of(first, last, PLAN)
-    for turn in range(foremost, end, PLAN.pace):
+    first_turn, end = walk_of(first, last, PLAN)
+    for turn in range(first_turn, end, PLAN.pace):
         start = first + turn * PLAN.stride if PLAN.in_turns else turn
         value = in_lanes(values(v, of_all, start, last, PLAN), PLAN)
         word = v.of_tokens(of_all, start, last, PLAN).reshape(PLAN.lanes, TOKENS, 1)

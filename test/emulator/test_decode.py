@@ -72,6 +72,23 @@ def test_pages(rng, close, page_size, ahead, in_turns):
     close(q, k, v, lengths, plan, exact=exact, block_table=wild)
 
 
+@pytest.mark.parametrize("page_size, ahead", [(1, True), (4, True), (5, True), (5, False)])
+def test_pages_of_rows_that_other_warps_hold(rng, close, emulated, page_size, ahead):
+    """In steps of whole heads of 128, four warps copy rows whose pages another warp may have looked up: pieces stay 16
+    bytes wide."""
+    lengths = np.array([150, 61], np.int32)
+    pages = -(-150 // page_size)
+    k, v = (random(rng, (2 * pages, page_size, 1, 128), "float16") for _ in range(2))
+    table = rng.permutation(2 * pages).reshape(2, pages).astype(np.int32)
+    plan = DecodePlan(16, 64, 128, 128, 2, lanes=4, splits=2, least=64, stages=3, merged=2)
+    plan = dataclasses.replace(plan, ahead=ahead, in_turns=True)
+    emulated.machines.clear()
+    close(random(rng, (2, 2, 128), "float16"), k, v, lengths, plan, block_table=table)
+    for machine in emulated.machines.values():
+        copies = [i for i in machine.instructions if i.name == "cp" and {"ca", "cg"} & set(i.modifiers)]
+        assert copies and all("cg" in i.modifiers for i in copies)
+
+
 def test_pages_with_different_value_strides(rng, close):
     """Keys and values whose strides differ share no offsets, whatever the plan says."""
     k, v = random(rng, (14, 16, 1, 32), "float16"), random(rng, (14, 16, 2, 32), "float16")[:, :, :1]

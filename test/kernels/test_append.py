@@ -1,5 +1,9 @@
 """`append`: RoPE and writing to a cache, contiguous, paged or quantised, for one token and for whole prompts."""
 
+import gc
+import tempfile
+import tracemalloc
+
 import numpy as np
 import pytest
 from harness import DTYPES, assert_close, random
@@ -63,6 +67,63 @@ def test_pages_and_prompts_that_end_together(rng):
     assert_close(flat_k[1, :3], exact_k[1, 4:], length=4)
     assert (flat_v[0, 13:20] == v[0]).all() and (flat_v[1, :3] == v[1, 4:]).all()
     assert not flat_k[0, :13].any() and not flat_k[1, 3:].any() and not flat_v[1, 3:].any()
+
+
+@pytest.mark.parametrize("what", ["sequences", "tokens", "heads", "pages"])
+def test_caches_of_more_than_32_bits(rng, what):
+    """Elements 2^31 and more from the first are written where they belong, and nothing else is."""
+    shape = (4, 16, 2, 32) if what == "pages" else (3, 90, 2, 32)
+    strides = {
+        "sequences": (5 << 28, 64, 32, 1),
+        "tokens": (64, 3 << 24, 32, 1),
+        "heads": (90 * 32, 32, 9 << 28, 1),
+        "pages": (3 << 28, 64, 32, 1),
+    }[what]
+    last = sum((side - 1) * stride for side, stride in zip(shape, strides, strict=True))
+    assert last > 1 << 31
+    room = np.memmap(tempfile.TemporaryFile(), np.float32, "w+", shape=(last + 1,))
+    far = np.lib.stride_tricks.as_strided(room, shape, [4 * stride for stride in strides])
+    near, v_cache = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
+    options = {"block_table": np.array([[1, 2], [0, 3]], np.int32)} if what == "pages" else {}
+    lengths = np.array([30, 20] if options else [90, 7, 88], np.int32)
+    q, k, v = new(rng, len(lengths), 7, 2, 2, 32)
+    for k_cache in (near, far):
+        append(q, k, v, k_cache, v_cache, lengths, **options)
+    assert near.any() and (far == near).all()
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+def test_a_prefill_keeps_no_cache_of_16_bits(rng, bits):
+    """What exists at once while the layers of a model store a prompt into quantised caches and decode a token: the
+    codes of all layers, and beside them one layer's queries, keys and values."""
+    layers, tokens, heads, size = 16, 512, 2, 64
+    cos, sin = rope_tables(2 * tokens, size)
+    lengths = np.array([tokens], np.int32)
+
+    def layer(cache):
+        q, k, v = (np.ones((1, tokens, heads, size), np.float16) for _ in range(3))
+        recent = {"k_recent": cache.k_recent, "v_recent": cache.v_recent}
+        turned = append_quantized(q, k, v, *cache[:4], lengths, cos, sin, **recent)
+        return decode_quantized(turned[:, -1], *cache[:4], lengths, **recent)
+
+    def made():
+        return quantized_cache(1, tokens, heads, size, bits, np.empty(0, np.float16))
+
+    layer(made())  # what compiling takes is not counted
+    gc.collect()
+    tracemalloc.start()
+    try:
+        caches = [made() for _ in range(layers)]
+        codes = sum(array.nbytes for cache in caches for array in cache if array is not None)
+        for cache in caches:
+            layer(cache)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    of_a_layer = tokens * heads * size * 2
+    # Of 16 bits: queries, keys, values and the rotated queries; and less for a result and for Python than one of these.
+    assert codes < peak < codes + 5 * of_a_layer
+    assert 5 * of_a_layer < layers * 2 * of_a_layer / 6, "a cache of 16 bits would be noticed"
 
 
 def test_without_tables_nothing_is_rotated(rng):

@@ -58,6 +58,27 @@ def test_pages(rng, page_size, dtype):
     compare(q, k, v, lengths, block_table=table, splits=2)
 
 
+@pytest.mark.parametrize("page_size, dtype", [(16, "float16"), (48, "bfloat16"), (48, "float32")])
+def test_lengths_of_pages(rng, page_size, dtype):
+    """The same lengths in pages, of which each sequence has only those that it needs."""
+    lengths = np.array(LENGTHS, np.int32)
+    needed = -(-lengths // page_size)
+    k, v = (random(rng, (needed.sum() + 1, page_size, 1, 32), dtype) for _ in range(2))
+    there = np.arange(needed.max()) < needed[:, None]
+    table = np.zeros(there.shape, np.int32)
+    table[there] = rng.permutation(needed.sum()) + 1
+    q = random(rng, (len(lengths), 4, 32), dtype)
+    compare(q, k, v, lengths, block_table=table)
+
+
+@pytest.mark.parametrize("window", [1000, 4090])
+def test_queries_in_windows_of_long_sequences(rng, window):
+    """Windows that begin and end within a step, of all queries together or each."""
+    lengths = np.array(LENGTHS, np.int32)
+    k, v = (random(rng, (len(lengths), max(LENGTHS), 1, 32), "float16") for _ in range(2))
+    compare(random(rng, (len(lengths), 8, 2, 32), "float16"), k, v, lengths, window=window)
+
+
 @pytest.mark.parametrize("window", [None, 1, 100])
 @pytest.mark.parametrize("queries", [1, 8])
 def test_queries_and_windows(rng, queries, window):
@@ -130,6 +151,8 @@ def test_plans_of_pages():
     assert not plan(1, 4096, False).ahead and plan(1, 4096, True).ahead and not plan(64, 512, True).ahead
     assert plan(8, 32768, True).splits == 2 * plan(8, 32768, False).splits
     assert plan(1, 4096, True).splits == plan(1, 4096, False).splits
+    assert plan(8, 512, True).merged == plan(8, 512, True).splits == 2, "no more parts are loaded than there are"
+    assert plan(8, 512, False).evened(8, 8, DEFAULT_GPU).merged == 16
 
 
 def test_errors(rng):
@@ -151,6 +174,35 @@ def test_heads_far_apart(rng):
     far = np.lib.stride_tricks.as_strided(room, (1, 40, 3, 16), (0, 64, 4 << 30, 4))
     far[...] = k
     assert (decode_attention(q, far, v, lengths) == decode_attention(q, k, v, lengths)).all()
+
+
+def sparse(shape, strides, dtype="float32"):
+    """An array whose elements are far apart, in a file that takes room only where it is written."""
+    item = np.dtype(dtype).itemsize
+    last = sum((side - 1) * stride for side, stride in zip(shape, strides, strict=True))
+    room = np.memmap(tempfile.TemporaryFile(), dtype, "w+", shape=(last + 1,))
+    return np.lib.stride_tricks.as_strided(room, shape, [stride * item for stride in strides])
+
+
+@pytest.mark.parametrize("what", ["sequences", "tokens", "pages", "tokens of pages"])
+def test_caches_of_more_than_32_bits(rng, what):
+    """Elements 2^31 and more from the first: of other sequences, tokens or pages, or of both."""
+    shape = (3, 64, 2, 16) if "pages" in what else (3, 90, 2, 16)
+    strides = {
+        "sequences": (5 << 28, 32, 16, 1),
+        "tokens": (32, 3 << 24, 16, 1),
+        "pages": (5 << 28, 32, 16, 1),
+        "tokens of pages": (5 << 28, 33 << 19, 16, 1),
+    }[what]
+    k, v = (random(rng, shape) for _ in range(2))
+    far = sparse(shape, strides)
+    assert sum((side - 1) * stride for side, stride in zip(shape, strides, strict=True)) > 1 << 31
+    far[...] = k
+    options = {"block_table": np.array([[2, 1], [0, 2]], np.int32)} if "pages" in what else {}
+    lengths = np.array([128, 90] if options else [90, 90, 64], np.int32)
+    q = random(rng, (len(lengths), 4, 16))
+    got, wanted = (decode_attention(q, x, v, lengths, **options) for x in (far, k))
+    assert (got == wanted).all() and np.isfinite(got).all()
 
 
 @pytest.mark.parametrize("queries", [1, 3])

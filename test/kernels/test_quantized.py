@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import tempfile
 
 import numpy as np
 import pytest
@@ -43,6 +44,16 @@ def test_lengths(rng, bits, size):
     k, v = caches(rng, len(lengths), 300, 2, size)
     out = compare(random(rng, (len(lengths), 4, size), "float16"), k, v, lengths, bits)
     assert (out[2] == 0).all()
+
+
+@pytest.mark.parametrize("rows", [None, 8])
+@pytest.mark.parametrize("bits", [8, 4])
+def test_long_lengths(rng, bits, rows):
+    """By rows and by columns, over many steps and shares."""
+    lengths = [4097, 1, 44, 63, 65, 127, 777]
+    k, v = caches(rng, len(lengths), max(lengths), 1, 64)
+    plan = None if rows is None else DecodePlan(8, 128, 64, 64, 4, 1, 4, splits=3, least=128, bits=bits, in_turns=True)
+    compare(random(rng, (len(lengths), 4, 64), "float16"), k, v, lengths, bits, plan=plan)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -113,6 +124,26 @@ def test_pages(rng, bits, side, rows):
     wanted = quantized_reference.quantized_cache(k, v, lengths, bits, 384)
     means = quantized_reference.decoded_cache(*wanted, lengths)
     assert_close(out, decode_reference.decode_attention(q[:, 0], *means, lengths), length=257, scale=2.0**10)
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+def test_codes_of_more_than_32_bits(rng, bits):
+    """Pages 2^31 bytes of codes and more from the first, written and read; they take room only where they are
+    written."""
+    tokens, heads, size = 256, 2, 32
+    side = heads * tokens * size * bits // 8
+    pages = (1 << 31) // side + 3
+    q, k, v = (random(rng, (1, 300, n, size), "float16") for n in (4, heads, heads))
+    near, lengths, results = quantized_cache(1, tokens, heads, size, bits, q, pages=2), np.array([300], np.int32), []
+    assert pages * side > 1 << 31
+    far = [np.memmap(tempfile.TemporaryFile(), x.dtype, "w+", shape=(pages, *x.shape[1:])) for x in near[:4]]
+    recent = [np.zeros_like(x) if x is not None else None for x in near[4:]]
+    for cache, table in ((near, [0, 1]), ((*far, *recent), [pages - 1, pages - 2])):
+        options = {"k_recent": cache[4], "v_recent": cache[5], "block_table": np.array([table], np.int32)}
+        append_quantized(q, k, v, *cache[:4], lengths, **options)
+        results.append(decode_quantized(q[:, -1], *cache[:4], lengths, **options))
+    assert (results[0] == results[1]).all() and results[0].any()
+    assert all((far[i][pages - 1] == near[i][0]).all() for i in range(4)) and not far[0][0].any()
 
 
 def test_packing_is_a_permutation(rng):

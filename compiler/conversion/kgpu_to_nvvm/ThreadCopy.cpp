@@ -14,7 +14,7 @@ using layout::Layout;
 static constexpr int64_t kMostBytes = 16, kLeastBytes = 4;
 
 namespace {
-/// What is read of one piece of a tile.
+/// One piece of a tile, as a thread reads it.
 struct Piece {
   int64_t reg;  ///< its first element, in the layout that determines which thread copies what
   Value source; ///< !llvm.ptr<1>
@@ -70,7 +70,7 @@ private:
       operands.push_back(value);
       return "$" + std::to_string(operands.size() - 1);
     };
-    // What is not read becomes zero.
+    // Elements that are not read become zero.
     if (Value count = piece.count ? piece.count : piece.mask ? lowering.b.i32(plan.vector) : Value()) {
       Value read = arith::MulIOp::create(b, count, lowering.b.i32(bytes));
       if (piece.mask)
@@ -116,6 +116,16 @@ private:
 };
 } // namespace
 
+/// Remarks on a ring's copies that pass through registers although a schedule has counted on asynchronous ones. Only on
+/// those in the loop: those before it are made in the same way.
+static void remarkOnRegisters(Operation *op, Value channel, int64_t count, int64_t bytes) {
+  auto inLoop = [&](kgpu::ReceiveOp receive) { return receive.getChannel() == channel; };
+  if (count * bytes < kLeastBytes && llvm::any_of(op->getBlock()->getOps<kgpu::ReceiveOp>(), inLoop))
+    op->emitRemark() << "schedule simple: this block passes through registers, " << count * bytes
+                     << " bytes at a time, because its addresses are not known to be multiples of " << kLeastBytes
+                     << " bytes";
+}
+
 /// The dimension that is contiguous in memory.
 static unsigned fastestOf(const Layout &memory) {
   for (const layout::Digit &digit : memory.digits(Coord::Offset))
@@ -144,6 +154,7 @@ static LogicalResult emitCopyBlock(Lowering &lowering, kgpu::CopyBlockOp op) {
   BlockAddresses addresses(lowering, block, memory.getElementType());
   Copier copier(lowering, tile, memory, op.getMem(), tile::Eviction(int32_t(op.getEvict())), op.getWhen());
   int64_t count = copier.pieceOf(width);
+  remarkOnRegisters(op, op.getChannel(), count, bytes);
   copier.copyAll([&](int64_t reg) {
     return Piece{reg, addresses.address(reg), addresses.mask(reg), addresses.inside(reg, fastest, count)};
   });
@@ -156,7 +167,8 @@ static LogicalResult emitCopyTile(Lowering &lowering, kgpu::CopyTileOp op) {
   ArrayRef<Value> pointers = lowering.get(op.getPtr());
   Copier copier(lowering, tile, op.getMem().getType(), op.getMem(), tile::Eviction(int32_t(op.getEvict())),
                 op.getWhen());
-  copier.pieceOf(grouping.count);
+  int64_t count = copier.pieceOf(grouping.count);
+  remarkOnRegisters(op, op.getChannel(), count, memoryBytes(op.getMem().getType().getElementType()));
   copier.copyAll([&](int64_t reg) {
     return Piece{reg, pointers[reg], op.getMask() ? lowering.get(op.getMask())[reg] : Value(), Value()};
   });

@@ -264,3 +264,49 @@ func.func @roles(%x: !tile.ptr<f32> {tile.divisibility = 16 : i64}, %n: i32 {til
   }
   return
 }
+
+// A tile that changes its layout through shared memory is the same tile: what is known of its elements stays known, as
+// long as nothing else writes the memory and it is read in the order in which it was written.
+#from = #layout.map<blocked [64] vector 1 warps 2>
+#to = #layout.map<blocked [64] vector 2 warps 2>
+#memory = #layout.map<row_major [64]>
+// CHECK-LABEL: func @exchanges
+func.func @exchanges(%x: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %n: i32 {tile.divisibility = 16 : i64}, %c: i1) {
+  %lanes = tile.make_range 0 to 64 : tensor<64xi32, #from>
+  %sides = tile.splat %n : i32 -> tensor<64xi32, #from>
+  %offsets = arith.muli %lanes, %sides : tensor<64xi32, #from>
+  %bases = tile.splat %x : !tile.ptr<f16> -> tensor<64x!tile.ptr<f16>, #from>
+  // CHECK: tile.addptr {{.*}}group [1] step [0] divisible [16]
+  %pointers = tile.addptr %bases, %offsets : tensor<64x!tile.ptr<f16>, #from>, tensor<64xi32, #from>
+  %m = kgpu.alloc : !kgpu.mem<64x!tile.ptr<f16>, #memory>
+  kgpu.local_store %pointers, %m : tensor<64x!tile.ptr<f16>, #from>, !kgpu.mem<64x!tile.ptr<f16>, #memory>
+  // CHECK: kgpu.local_load {{.*}}group [1] step [0] divisible [16]
+  %moved = kgpu.local_load %m : !kgpu.mem<64x!tile.ptr<f16>, #memory> -> tensor<64x!tile.ptr<f16>, #to>
+
+  %run = kgpu.alloc : !kgpu.mem<64xi32, #memory>
+  // CHECK: kgpu.local_load {{.*}}group [1] step [0] divisible [1]
+  %early = kgpu.local_load %run : !kgpu.mem<64xi32, #memory> -> tensor<64xi32, #to>
+  kgpu.local_store %lanes, %run : tensor<64xi32, #from>, !kgpu.mem<64xi32, #memory>
+  scf.if %c {
+    // CHECK: kgpu.local_load {{.*}}group [64] step [1]
+    %late = kgpu.local_load %run : !kgpu.mem<64xi32, #memory> -> tensor<64xi32, #to>
+  }
+
+  %slots = kgpu.alloc {slots = 2 : i32} : !kgpu.mem<64xi32, #memory>
+  %here = kgpu.slot %slots[%n] : !kgpu.mem<64xi32, #memory>
+  %one = arith.constant 1 : i32
+  %next = arith.addi %n, %one : i32
+  %there = kgpu.slot %slots[%next] : !kgpu.mem<64xi32, #memory>
+  kgpu.local_store %lanes, %here : tensor<64xi32, #from>, !kgpu.mem<64xi32, #memory>
+  // CHECK: kgpu.local_load {{.*}}group [64] step [1]
+  %stored = kgpu.local_load %here : !kgpu.mem<64xi32, #memory> -> tensor<64xi32, #to>
+  // CHECK: kgpu.local_load {{.*}}group [1] step [0] divisible [1]
+  %other = kgpu.local_load %there : !kgpu.mem<64xi32, #memory> -> tensor<64xi32, #to>
+
+  %twice = kgpu.alloc : !kgpu.mem<64xi32, #memory>
+  kgpu.local_store %lanes, %twice : tensor<64xi32, #from>, !kgpu.mem<64xi32, #memory>
+  kgpu.local_store %offsets, %twice : tensor<64xi32, #from>, !kgpu.mem<64xi32, #memory>
+  // CHECK: kgpu.local_load {{.*}}group [1] step [0] divisible [1]
+  %either = kgpu.local_load %twice : !kgpu.mem<64xi32, #memory> -> tensor<64xi32, #to>
+  return
+}

@@ -1,6 +1,7 @@
 // Copies by threads: cp.async of as many bytes as the alignment allows, limited to what is inside the array, with zeros
 // outside; groups are committed and waited for by number, then there is a barrier.
 // RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_80 --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
+// RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_80 --kiln-kgpu-to-nvvm 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
 
 // 16 KiB by 128 threads: eight copies of 16 bytes each, rows of 64 elements over 128 bytes. If a row ends within a
 // copy, the rest of the row is read.
@@ -71,7 +72,10 @@ func.func @narrow(%p: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %n: i64 {ti
 // -----
 
 // Pointers with a mask: adjacent elements are one copy, and nothing is read where the mask is false. Nothing is known
-// about the second tile: each element goes through a register.
+// about the second tile: each element goes through a register, which a remark says.
+// REMARK-NOT: remark
+// REMARK: remark: schedule simple: this block passes through registers, 2 bytes at a time, because its addresses are not known to be multiples of 4 bytes
+// REMARK-NOT: remark
 #v = #layout.map<blocked [64] vector 4 warps 1>
 #w = #layout.map<blocked [64] vector 2 warps 1>
 #m = #layout.map<row_major [64]>
