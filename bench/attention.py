@@ -1,34 +1,44 @@
 """Attention and its backward on a GPU beside cuDNN, FlashAttention and Triton: `python bench/attention.py`.
 
-    python bench/attention.py --csv attention.csv                   all rows, appended to a file
-    python bench/attention.py --rows "D=128 causal"                 rows whose name has these words
-    python bench/attention.py --rows attention_backward             gradients of q, k and v
+    python bench/attention.py --list                                the rows
+    python bench/attention.py --csv attention.csv --limit 480       as many rows as fit the time, those not in the file
+    python bench/attention.py --rows "D=128 causal; backward"       rows whose name or group has these words
+    python bench/attention.py --rows "forward; small" --peers kiln,kiln-tuned --tune --csv tuned.csv
+    python bench/attention.py --report attention.csv tuned.csv      what recorded rows say about the requirements
 
-B · N = 16384, H · D = 2048, fp16, random normal data. Method: see measure.py (graph replay, bursts of 25 ms in turn,
-order reversed every round, median); bursts are long because near the peak the power limit decides. Every array is
-larger than the L2, except in rows that name sequences, heads and heads of keys (1x32/8), which come from models: the L2
-holds some of those. Each peer is checked against float64 on the first and the last queries of a head before it is
-timed: at most twice cuDNN's error. Kiln and torch take (batch, tokens, heads, size); Triton's kernel takes one head
-after the other.
+fp16, random normal data. Groups of rows: `forward` and `backward`, B · N = 16384 and H · D = 2048; `grouped`, 32 heads
+over 8 of keys; `small`, one sequence of 1 to 8 heads of 64; `flex`, a window of 1024 tokens and ALiBi, B · N = 16384.
 
-Backward: only the backward pass, through autograd; the forward results exist already. All gradients of one head are
-checked. Two and a half times the forward's operations are counted, whatever a peer recomputes. cuDNN and FlashAttention
-sum dq with atomics, in an order that differs from run to run, unless reproducible bits are requested (`-ordered`;
-torch's cuDNN cannot: "cuDNN SDPA is not deterministic"); Kiln's bits are reproducible unless it is allowed otherwise
-(`atomics`). A line's `over_best_peer` compares with the fastest of all others, and its note compares with the fastest
-that is reproducible. Triton's tutorial is left out.
+Method: measure.py's (graph replay, all arrays rotated past the L2, bursts in turn, order reversed every round, median;
+`warm_us` repeats one set). Bursts last 25 ms, because near the peak the power limit decides; those of small rows 6 ms.
+Each peer is checked against float64, all heads of the first and of the last set, before it is timed and once in its
+graph: Kiln's error may be 1.5 times that of the best peer that multiplies in 16 bits, a peer's twice.
 
-`flash` is FlashAttention-2, as in torch; `cute` is FlashAttention's kernels for Hopper, from the package flash-attn-4,
-if it is installed.
+Peers: torch's cuDNN, FlashAttention-2 (`flash`), `efficient` and, in small rows, `math`, which multiplies in float32;
+FlashAttention's kernels for Hopper from the package flash-attn-4 (`cute`), if it is installed; Triton's tutorial
+(baselines/triton_attention.py), tuned on rows of 4096 tokens. Kiln and torch take (batch, tokens, heads, size), but
+Triton's kernel and torch's flex_attention one head after the other. `kiln-tuned`, with `--tune`, is the fastest plan of
+kiln.kernels.attention.configs.candidates; winners are kept in the file given by `--tuned`.
+
+Backward: only the backward pass, through autograd; the forward results exist already. Two and a half times the
+forward's operations are counted, whatever a peer recomputes. cuDNN and FlashAttention sum dq with atomics, in an order
+that differs from run to run, unless reproducible bits are requested (`-ordered`; torch's cuDNN cannot: "cuDNN SDPA is
+not deterministic"); Kiln's bits are reproducible unless it is allowed otherwise (`atomics`).
+
+Flex: `kiln-flex` is Kiln's flex_attention with mods.window or mods.alibi, `kiln` attention(window=…) or
+attention(alibi_slopes=…), `kiln-causal` plain causal attention, which in a window's row computes far more scores, and
+`flex` torch's flex_attention, compiled.
 """
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import itertools
 import math
 import pathlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,306 +47,462 @@ sys.path.insert(0, str(HERE))
 
 import beside  # noqa: E402
 import measure  # noqa: E402
-from measure import summarize  # noqa: E402
+from beside import COLUMNS, Lines, Peer  # noqa: E402
+from cases import Unavailable  # noqa: E402
+from gemm import Tuned  # noqa: E402
 
-PEERS = ("kiln", "cudnn", "flash", "cute", "triton")
+FORWARD_PEERS = ("kiln", "kiln-tuned", "cudnn", "flash", "efficient", "cute", "triton")
+SMALL_PEERS = (*FORWARD_PEERS, "math")
+# The tutorial's kernel and `efficient` need one key head per query head.
+GROUPED_PEERS = ("kiln", "kiln-tuned", "cudnn", "flash", "cute")
 BACKWARD_PEERS = ("kiln", "atomics", "cudnn", "flash", "flash-ordered", "cute", "cute-ordered")
-OWN = ("kiln", "atomics")
-CHECKED = 256  # queries from either end
-CHUNK = 2048  # queries whose scores are held in float64 at a time
-COLUMNS = (
-    "family", "kernel", "size", "dtype", "provider", "status", "median_us", "p25_us", "p75_us", "min_us", "max_us",
-    "tflops", "over_best_peer", "error", "rounds", "note", "gpu", "driver", "cuda", "kiln", "torch", "triton", "commit",
-    "date", "method",
-)  # fmt: skip
+FLEX_PEERS = ("kiln", "kiln-flex", "kiln-causal", "flex")
+PEERS = tuple(dict.fromkeys(SMALL_PEERS + BACKWARD_PEERS + FLEX_PEERS))
+OURS = ("kiln", "kiln-tuned", "kiln-flex", "kiln-causal", "atomics")
+GATE = beside.Gate(tuple(name for name in PEERS if name not in (*OURS, "math")), OURS)
+SDPA = ("cudnn", "flash", "efficient", "math")  # torch's scaled_dot_product_attention
+WINDOW = 1024
+BLOCK = 1 << 26  # scores held in float64 at a time
+TUNED = HERE / "results" / "attention_tuned.json"
 
 
 @dataclass(frozen=True)
 class Row:
+    group: str
+    name: str
+    batch: int
+    tokens: int
+    heads: int
+    k_heads: int
     size: int
     causal: bool
-    tokens: int
-    backward: bool = False
-    few: tuple[int, int, int] | None = None  # sequences, heads, and heads of keys, instead of those for 16384 tokens
+    kind: str = ""  # of flex rows: "window" or "alibi"
+    left: int | None = None  # how far back queries see
 
     @property
-    def name(self) -> str:
-        what = "attention_backward" if self.backward else "attention"
-        heads = "" if self.few is None else f" {self.few[0]}x{self.few[1]}/{self.few[2]}"
-        return f"{what}{heads} D={self.size} {'causal' if self.causal else 'full'} {self.tokens}"
+    def backward(self) -> bool:
+        return self.group == "backward"
 
     @property
     def peers(self) -> tuple[str, ...]:
-        if self.backward:
-            return BACKWARD_PEERS
-        # The tutorial's kernel needs one key head per query head.
-        return PEERS if self.few is None else tuple(name for name in PEERS if name != "triton")
+        return {"forward": FORWARD_PEERS, "small": SMALL_PEERS, "grouped": GROUPED_PEERS, "backward": BACKWARD_PEERS,
+                "flex": FLEX_PEERS}[self.group]  # fmt: skip
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
         """(batch, tokens, heads, size)."""
-        if self.few is not None:
-            return self.few[0], self.tokens, self.few[1], self.size
-        return 16384 // self.tokens, self.tokens, 2048 // self.size, self.size
+        return self.batch, self.tokens, self.heads, self.size
 
     @property
     def key_shape(self) -> tuple[int, int, int, int]:
-        batch, tokens, heads, size = self.shape
-        return batch, tokens, heads if self.few is None else self.few[2], size
+        return self.batch, self.tokens, self.k_heads, self.size
 
     @property
-    def flops(self) -> float:
-        batch, tokens, heads, size = self.shape
+    def size_text(self) -> str:
+        return "×".join(map(str, self.shape))
+
+    def flops_of(self, peer: str) -> float:
+        """A causal row counts half of all scores, and a window those that are in it."""
+        scores = self.tokens * self.tokens * (0.5 if self.causal else 1.0)
+        if self.left is not None and peer != "kiln-causal" and self.tokens > self.left:
+            short = self.left + 1
+            scores = self.tokens * short - short * (short - 1) / 2
         products = 5 if self.backward else 2
-        return 2.0 * products * batch * heads * tokens * tokens * size * (0.5 if self.causal else 1.0)
+        return 2.0 * products * self.batch * self.heads * scores * self.size
+
+    def bytes_of(self, peer: str = "") -> int:
+        """Bytes of a set: what a launch reads and writes at least."""
+        arrays = 4 if self.backward else 2  # of queries: q and out; dout and dq; and as many of keys and values
+        rows = self.heads + self.k_heads
+        more = 4 * self.heads if self.backward else 0  # log-sum-exp
+        return self.batch * self.tokens * (rows * self.size * 2 * arrays + more)
+
+    @property
+    def bytes(self) -> int:
+        return self.bytes_of()
+
+    def guess_us(self) -> float:
+        return 3.0 + max(self.bytes / 4.2e6, self.flops_of("kiln") / 5e8)
 
 
-def rows() -> list[Row]:
-    """All rows. Triton tunes on the first row of each kind, with 4096 tokens."""
-    forward = itertools.product((64, 128), (False, True), (4096, 1024, 16384))
-    backward = itertools.product((64, 128), (False, True), (4096, 16384))
-    grouped = [
-        Row(128, True, tokens, few=(max(1, 4096 // tokens), 32, 8)) for tokens in (512, 1024, 2048, 4096, 8192, 16384)
+def rows(shrink: int = 1) -> list[Row]:
+    """All rows. Triton tunes on the first row of each kind, with 4096 tokens. ``shrink`` divides tokens and heads, to
+    try the suite without a GPU."""
+
+    def plain(group: str, what: str, size: int, causal: bool, tokens: int, kind: str = "") -> Row:
+        name = f"{what} D={size} {'causal' if causal else 'full'} {tokens}"
+        heads = 2048 // size
+        left = WINDOW if kind == "window" else None
+        return Row(group, name, 16384 // tokens, tokens, heads, heads, size, causal, kind, left)
+
+    def few(group: str, batch: int, heads: int, k_heads: int, size: int, causal: bool, tokens: int) -> Row:
+        name = f"attention {batch}x{heads}/{k_heads} D={size} {'causal' if causal else 'full'} {tokens}"
+        return Row(group, name, batch, tokens, heads, k_heads, size, causal)
+
+    masks = (False, True)
+    forward = itertools.product((64, 128), masks, (4096, 1024, 16384))
+    found = [plain("forward", "attention", *parts) for parts in forward]
+    found += [few("grouped", max(1, 4096 // n), 32, 8, 128, True, n) for n in (512, 1024, 2048, 4096, 8192, 16384)]
+    found += [plain("backward", "attention_backward", *p) for p in itertools.product((64, 128), masks, (4096, 16384))]
+    found += [
+        plain("flex", f"flex_{kind}", size, True, n, kind)
+        for kind, size, n in itertools.product(("window", "alibi"), (64, 128), (4096, 8192, 16384))
     ]
-    small = [Row(64, True, tokens, few=(1, heads, heads)) for heads in (1, 4, 8) for tokens in (512, 1024, 2048)]
-    plain = [Row(*parts) for parts in forward] + [Row(*parts, backward=True) for parts in backward]
-    return plain + grouped + small
+    found += [
+        few("small", 1, heads, heads, 64, causal, n)
+        for heads, causal, n in itertools.product((1, 2, 4, 8), masks, (512, 1024, 2048))
+    ]
+    if shrink > 1:
+        found = [
+            dataclasses.replace(
+                row,
+                batch=max(1, row.batch // shrink),
+                left=row.left and row.left // shrink,
+                tokens=max(16, row.tokens // shrink),
+                heads=max(row.heads // row.k_heads, row.heads // shrink),
+                k_heads=max(1, row.k_heads * max(row.heads // row.k_heads, row.heads // shrink) // row.heads),
+            )
+            for row in found
+        ]
+    return found
 
 
-class Bench:
-    def __init__(self, row: Row, device: Any):
-        import torch
+class Bench(beside.Bench):
+    gate = GATE
 
-        self.row, self.device, self.torch = row, device, torch
-        generator = torch.Generator("cuda").manual_seed(0)
-        self.q, self.k, self.v = (
-            torch.randn(shape, device="cuda", dtype=torch.float16, generator=generator)
-            for shape in (row.shape, row.key_shape, row.key_shape)
+    def __init__(self, row: Row, device: Any, winners: Tuned, rounds: int = 9, burst_us: float | None = None):
+        self.row, self.device, self.torch, self.winners = row, device, device.torch, winners
+        self.burst_us = burst_us or (25000.0 if row.group != "small" else 6000.0)
+        graph_us = min(2000.0, self.burst_us)
+        self.plan = measure.plan_of_products(row.guess_us(), row.bytes, device.l2_bytes, rounds, graph_us)
+        self.generator = self.torch.Generator(device.device)
+        self.generator.manual_seed(0)
+        self.q, self.k, self.v = (self.normal(shape) for shape in (row.shape, row.key_shape, row.key_shape))
+        self.out = [self.torch.empty_like(q) for q in self.q]
+        self.slopes = self.torch.tensor(
+            [2.0 ** (-8.0 * (head + 1) / row.heads) for head in range(row.heads)], device=device.device
         )
-        self.exact = {first: self._exact(first) for first in (0, row.tokens - CHECKED)}
+        self.exact = {i: self._exact(i) for i in {0, self.plan.sets - 1}}
 
-    def _exact(self, first: int) -> Any:
-        """The exact result in float64, for queries from ``first`` on in the last head of the last batch."""
+    def normal(self, shape: tuple[int, ...]) -> list[Any]:
+        """Random normal values for each set."""
+        torch, device = self.torch, self.device.device
+        return [
+            torch.randn(shape, device=device, dtype=torch.float16, generator=self.generator)
+            for _ in range(self.plan.sets)
+        ]
+
+    # -- exact results, in float64 -------------------------------------------------------------------------------------
+    def heads_first(self, x: Any) -> Any:
+        """A sequence (tokens, heads, size) as (heads of queries, tokens, size)."""
+        return x.transpose(0, 1).double().repeat_interleave(self.row.heads // x.shape[1], 0)
+
+    def blocks(self) -> Iterator[tuple[slice, int]]:
+        """Blocks of queries, and how many keys they see together."""
+        row = self.row
+        step = max(1, BLOCK // (row.heads * row.tokens))
+        for first in range(0, row.tokens, step):
+            last = min(row.tokens, first + step)
+            yield slice(first, last), last if row.causal else row.tokens
+
+    def weights(self, q: Any, k: Any, part: slice, seen: int) -> Any:
+        """The weights of a block of queries, (heads, queries, keys)."""
         torch, row = self.torch, self.row
-        q, k, v = (x[-1, :, -1].double() for x in (self.q, self.k, self.v))
-        score = q[first : first + CHECKED] @ k.T / math.sqrt(row.size)
+        score = q[:, part] @ k[:, :seen].transpose(1, 2) / math.sqrt(row.size)
         if row.causal:
-            queries, keys = torch.arange(first, first + CHECKED, device="cuda"), torch.arange(len(k), device="cuda")
-            score = score.masked_fill(keys[None, :] > queries[:, None], -math.inf)
-        return torch.softmax(score, 1) @ v
+            queries = torch.arange(part.start, part.stop, device=q.device)[:, None]
+            distance = queries - torch.arange(seen, device=q.device)[None, :]
+            if row.kind == "alibi":
+                score -= self.slopes.double()[:, None, None] * distance
+            hidden = distance < 0
+            if row.left is not None:
+                hidden |= distance > row.left
+            score.masked_fill_(hidden, -math.inf)
+        return torch.softmax(score, 2)
 
-    def error(self, out: Any) -> float:
-        """``out`` is (batch, tokens, heads, size)."""
-        worst = 0.0
-        for first, exact in self.exact.items():
-            got = out[-1, first : first + CHECKED, -1].double()
-            error = float((got - exact).norm() / exact.norm())
-            worst = max(worst, math.inf if math.isnan(error) else error)
-        return worst
+    def _exact(self, i: int) -> Any:
+        """(batch, tokens, heads, size)."""
+        out = self.torch.empty(self.row.shape, dtype=self.torch.float64, device=self.device.device)
+        for batch in range(self.row.batch):
+            q, k, v = (self.heads_first(x[i][batch]) for x in (self.q, self.k, self.v))
+            for part, seen in self.blocks():
+                out[batch, part] = (self.weights(q, k, part, seen) @ v[:, :seen]).transpose(0, 1)
+        return out
 
-    # -- peers: what launches it, and its result ------------------------------------------------------------------
+    def error(self, out: Any, i: int, exact: Any) -> float:
+        return relative(out, self.exact[i])
 
-    def kiln(self) -> tuple[Callable[[], None], Callable[[], Any]]:
+    def poison(self, i: int) -> None:
+        self.out[i].fill_(math.nan)
+
+    # -- peers ---------------------------------------------------------------------------------------------------------
+    def kiln(self, plan: Any = None) -> Peer:
         from kiln.kernels.attention import attention
 
-        out = self.torch.full_like(self.q, math.nan)
-        return lambda: attention(self.q, self.k, self.v, causal=self.row.causal, out=out), lambda: out
+        row = self.row
+        given: dict[str, Any] = {"causal": row.causal, "plan": plan}
+        if row.kind == "alibi":
+            given["alibi_slopes"] = self.slopes
+        elif row.left is not None:
+            given |= {"causal": False, "window": (row.left, 0)}
 
-    def _torch(self, backend: str) -> tuple[Callable[[], None], Callable[[], Any]]:
+        def launch(i: int) -> None:
+            attention(self.q[i], self.k[i], self.v[i], out=self.out[i], **given)
+
+        return Peer(launch, lambda i: self.out[i])
+
+    def kiln_tuned(self) -> Peer:
+        import kiln
+        from kiln.kernels.attention import configs
+        from kiln.kernels.machine import machine_of
+
+        row = self.row
+        heads = {"heads": row.batch * row.heads, "share": row.heads // row.k_heads}
+        found = configs.candidates(
+            row.tokens, row.tokens, (row.size, row.size), 2, row.causal, machine_of(self.q[0]), **heads
+        )
+        variants = {repr(each): lambda each=each: self.kiln(each) for each in found}
+        return self.tuned(f"{row.name} float16 | kiln-tuned {kiln.__version__}", self.winners, variants)
+
+    def kiln_causal(self) -> Peer:
+        from kiln.kernels.attention import attention
+
+        def launch(i: int) -> None:
+            attention(self.q[i], self.k[i], self.v[i], causal=True, out=self.out[i])
+
+        return Peer(launch, lambda i: self.out[i], "another function", None)
+
+    def kiln_flex(self) -> Peer:
+        from kiln.kernels.attention import create_block_mask, flex_attention, mods
+
+        row = self.row
+        tokens = (None, None, row.tokens, row.tokens, self.device.device)
+        if row.kind == "window":
+            mask, terms = create_block_mask(mods.window, *tokens, args=(row.left, 0)), {}
+        else:
+            mask, terms = create_block_mask(mods.causal, *tokens), {"score_mod": mods.alibi, "args": (self.slopes,)}
+        arrays = [[x.transpose(1, 2) for x in of] for of in zip(self.q, self.k, self.v, self.out, strict=True)]
+
+        def launch(i: int) -> None:
+            q, k, v, out = arrays[i]
+            flex_attention(q, k, v, block_mask=mask, out=out, **terms)
+
+        return Peer(launch, lambda i: self.out[i])
+
+    def flex(self) -> Peer:
+        from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+        torch, row, slopes = self.torch, self.row, self.slopes
+
+        def causal(batch: Any, head: Any, q: Any, kv: Any) -> Any:
+            return q >= kv
+
+        def window(batch: Any, head: Any, q: Any, kv: Any) -> Any:
+            return (q >= kv) & (q - kv <= row.left)
+
+        def alibi(score: Any, batch: Any, head: Any, q: Any, kv: Any) -> Any:
+            return score + slopes[head] * (kv - q)
+
+        on, tokens = self.device.device, row.tokens
+        mask = create_block_mask(window if row.kind == "window" else causal, None, None, tokens, tokens, device=on)
+        score_mod = alibi if row.kind == "alibi" else None
+        # Compiled for the CPU it needs a C++ compiler; there it shows only that the call is right.
+        call = flex_attention
+        if self.device.name != "cpu":
+            torch.compiler.reset()  # after some shapes of one function, torch compiles no more of them
+            call = torch.compile(flex_attention, dynamic=False)
+        arrays = [[x.transpose(1, 2).contiguous() for x in of] for of in zip(self.q, self.k, self.v, strict=True)]
+        found: list[Any] = [None] * self.plan.sets
+
+        def launch(i: int) -> None:
+            found[i] = call(*arrays[i], score_mod=score_mod, block_mask=mask)
+
+        return Peer(launch, lambda i: found[i].transpose(1, 2))
+
+    def _torch(self, backend: str) -> Peer:
         from torch.nn.attention import SDPBackend, sdpa_kernel
 
-        heads_first = [x.transpose(1, 2) for x in (self.q, self.k, self.v)]
-        grouped = self.row.shape != self.row.key_shape
-        found: list[Any] = []
+        arrays = [[x.transpose(1, 2) for x in of] for of in zip(self.q, self.k, self.v, strict=True)]
+        grouped = self.row.heads != self.row.k_heads
+        found: list[Any] = [None] * self.plan.sets
 
-        def launch() -> None:
+        def launch(i: int) -> None:
             with sdpa_kernel(getattr(SDPBackend, backend)):
-                found[:] = [
-                    self.torch.nn.functional.scaled_dot_product_attention(
-                        *heads_first, is_causal=self.row.causal, enable_gqa=grouped
-                    )
-                ]
+                found[i] = self.torch.nn.functional.scaled_dot_product_attention(
+                    *arrays[i], is_causal=self.row.causal, enable_gqa=grouped
+                )
 
-        return launch, lambda: found[0].transpose(1, 2)
+        return Peer(launch, lambda i: found[i].transpose(1, 2))
 
-    def cudnn(self) -> tuple[Callable[[], None], Callable[[], Any]]:
+    def cudnn(self) -> Peer:
+        if self.device.name == "cpu":
+            raise Unavailable("cuDNN is for GPUs")
         return self._torch("CUDNN_ATTENTION")
 
-    def flash(self) -> tuple[Callable[[], None], Callable[[], Any]]:
+    def flash(self) -> Peer:
         return self._torch("FLASH_ATTENTION")
 
-    def cute(self) -> tuple[Callable[[], None], Callable[[], Any]]:
-        from flash_attn.cute.interface import flash_attn_func  # type: ignore[import-not-found]
+    def efficient(self) -> Peer:
+        if self.device.name == "cpu":
+            raise Unavailable("torch's efficient attention is for GPUs")
+        return self._torch("EFFICIENT_ATTENTION")
 
-        found: list[Any] = []
+    def math(self) -> Peer:
+        return self._torch("MATH")
 
-        def launch() -> None:
-            result = flash_attn_func(self.q, self.k, self.v, causal=self.row.causal)
-            found[:] = [result[0] if isinstance(result, tuple) else result]
+    def cute(self) -> Peer:
+        from flash_attn.cute.interface import flash_attn_func
 
-        return launch, lambda: found[0]
+        found: list[Any] = [None] * self.plan.sets
 
-    def triton(self) -> tuple[Callable[[], None], Callable[[], Any]]:
+        def launch(i: int) -> None:
+            result = flash_attn_func(self.q[i], self.k[i], self.v[i], causal=self.row.causal)
+            found[i] = result[0] if isinstance(result, tuple) else result
+
+        return Peer(launch, lambda i: found[i])
+
+    def triton(self) -> Peer:
+        if self.device.name == "cpu":
+            raise Unavailable("Triton is for GPUs")
         from baselines import triton_attention
 
-        heads_first = [x.transpose(1, 2).contiguous() for x in (self.q, self.k, self.v)]
-        out = self.torch.full_like(heads_first[0], math.nan)
-        return triton_attention.attention(*heads_first, self.row.causal, out), lambda: out.transpose(1, 2)
+        arrays = [[x.transpose(1, 2).contiguous() for x in of] for of in zip(self.q, self.k, self.v, strict=True)]
+        outs = [self.torch.full_like(q, math.nan) for q, _, _ in arrays]
+        triton_attention.tune(self.row.size, self.row.causal)
+        launches = [
+            triton_attention.attention(q, k, v, self.row.causal, out)
+            for (q, k, v), out in zip(arrays, outs, strict=True)
+        ]
+        return Peer(lambda i: launches[i](), lambda i: outs[i].transpose(1, 2))
 
-    def run(self, peers: Sequence[str], rounds: int) -> dict[str, dict[str, Any]]:
-        """Measures the row's peers; cuDNN first, because its error is the measure for the others."""
-        peers = [name for name in peers if name in self.row.peers]
-        found: dict[str, dict[str, Any]] = {}
-        allowed = math.inf
-        for name in sorted(peers, key=lambda peer: peer != "cudnn"):
-            peer: dict[str, Any] = {"status": "ok", "note": "", "error": ""}
-            found[name] = peer
-            try:
-                launch, result = getattr(self, name.replace("-", "_"))()
-                launch()
-                self.device.synchronize()
-                peer["error"] = error = self.error(result())
-                if name == "cudnn":
-                    allowed = 2 * error
-                if not error <= allowed:
-                    peer.update(status="wrong", note=f"error {error:.2e}, allowed {allowed:.2e}")
-                    continue
-                peer["burst"] = measure.graph_burst(self.device, launch, max(3.0, self.row.flops / 5e8))
-            except Exception as error:  # any exception is this peer's result; the others go on
-                peer.update(measure.failed(error))
-        measure.race_ready(found, rounds)
-        return found
+
+def relative(out: Any, exact: Any) -> float:
+    """‖out − exact‖ / ‖exact‖, sequence by sequence, because all of it in float64 takes as much memory again."""
+    apart = sum(float((got.double() - want).square().sum()) for got, want in zip(out, exact, strict=True))
+    return math.sqrt(apart / float(exact.square().sum()))
 
 
 class BackwardBench(Bench):
     """Gradients of q, k and v. The forward pass runs on the stream that launches are captured on, because autograd runs
     each backward on the stream of its forward."""
 
-    def __init__(self, row: Row, device: Any):
-        super().__init__(row, device)
-        generator = self.torch.Generator("cuda").manual_seed(1)
-        self.dout = self.torch.randn(row.shape, device="cuda", dtype=self.torch.float16, generator=generator)
-        self.gradients = self._exact_gradients()
+    def __init__(self, row: Row, device: Any, *more: Any):
+        self.dout: list[Any] = []
+        super().__init__(row, device, *more)
 
-    def _exact_gradients(self) -> tuple[Any, Any, Any]:
-        """The exact gradients in float64, for the last head of the last batch."""
+    def _exact(self, i: int) -> Any:
+        """dq, dk, dv as (batch, tokens, heads, size)."""
+        if not self.dout:
+            self.dout = self.normal(self.row.shape)
         torch, row = self.torch, self.row
-        q, k, v, dout = (x[-1, :, -1].double() for x in (self.q, self.k, self.v, self.dout))
-        dq, dk, dv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
-        keys = torch.arange(row.tokens, device="cuda")
-        for first in range(0, row.tokens, CHUNK):
-            part = slice(first, first + CHUNK)
-            score = q[part] @ k.T / math.sqrt(row.size)
-            if row.causal:
-                score = score.masked_fill(keys[None, :] > keys[part, None], -math.inf)
-            weight = torch.softmax(score, 1)
-            dweight = dout[part] @ v.T
-            dscore = weight * (dweight - (weight * dweight).sum(1, keepdim=True)) / math.sqrt(row.size)
-            dq[part] = dscore @ k
-            dk += dscore.T @ q[part]
-            dv += weight.T @ dout[part]
+        dq, dk, dv = (torch.zeros(row.shape, dtype=torch.float64, device=self.device.device) for _ in range(3))
+        for batch in range(row.batch):
+            q, k, v, dout = (self.heads_first(x[i][batch]) for x in (self.q, self.k, self.v, self.dout))
+            for part, seen in self.blocks():
+                weight = self.weights(q, k, part, seen)
+                dv[batch, :seen] += (weight.transpose(1, 2) @ dout[:, part]).transpose(0, 1)
+                dweight = dout[:, part] @ v[:, :seen].transpose(1, 2)
+                dweight -= (weight * dweight).sum(2, keepdim=True)
+                dscore = weight.mul_(dweight).div_(math.sqrt(row.size))
+                dq[batch, part] = (dscore @ k[:, :seen]).transpose(0, 1)
+                dk[batch, :seen] += (dscore.transpose(1, 2) @ q[:, part]).transpose(0, 1)
         return dq, dk, dv
 
-    def error(self, out: Any) -> float:
+    def error(self, out: Any, i: int, exact: Any) -> float:
         """The largest error of the three gradients; each is (batch, tokens, heads, size)."""
-        worst = 0.0
-        for got, exact in zip(out, self.gradients, strict=True):
-            error = float((got[-1, :, -1].double() - exact).norm() / exact.norm())
-            worst = max(worst, math.inf if math.isnan(error) else error)
-        return worst
+        found = [relative(got, want) for got, want in zip(out, self.exact[i], strict=True)]
+        return math.nan if any(map(math.isnan, found)) else max(found)
 
-    def kiln(self, deterministic: bool = True) -> tuple[Callable[[], None], Callable[[], Any]]:
+    def kiln(self, deterministic: bool = True) -> Peer:
         from kiln.kernels.attention import attention, attention_backward
 
-        found: list[Any] = []
-        out, lse = attention(self.q, self.k, self.v, causal=self.row.causal, return_lse=True)
+        row = self.row
+        found: list[Any] = [None] * self.plan.sets
+        inputs = list(zip(self.q, self.k, self.v, strict=True))
+        forward = [attention(*of, causal=row.causal, return_lse=True) for of in inputs]
 
-        def launch() -> None:
-            found[:] = attention_backward(
-                self.q, self.k, self.v, out, lse, self.dout, causal=self.row.causal, deterministic=deterministic
+        def launch(i: int) -> None:
+            found[i] = attention_backward(
+                *inputs[i], *forward[i], self.dout[i], causal=row.causal, deterministic=deterministic
             )
 
-        return launch, lambda: found
+        return Peer(launch, lambda i: found[i])
 
-    def atomics(self) -> tuple[Callable[[], None], Callable[[], Any]]:
+    def atomics(self) -> Peer:
         return self.kiln(deterministic=False)
 
-    def _torch(self, backend: str, ordered: bool = False) -> tuple[Callable[[], None], Callable[[], Any]]:
+    def _torch(self, backend: str, ordered: bool = False) -> Peer:
         from torch.nn.attention import SDPBackend, sdpa_kernel
-
-        heads_first = [x.transpose(1, 2) for x in (self.q, self.k, self.v)]
 
         def forward(*inputs: Any) -> Any:
             with sdpa_kernel(getattr(SDPBackend, backend)):
                 return self.torch.nn.functional.scaled_dot_product_attention(*inputs, is_causal=self.row.causal)
 
-        launch, result = self._differentiated(forward, heads_first, self.dout.transpose(1, 2), ordered)
-        return launch, lambda: [x.transpose(1, 2) for x in result()]
+        launch, result, *_ = self._differentiated(forward, ordered, heads_first=True)
+        return Peer(launch, lambda i: [x.transpose(1, 2) for x in result(i)])
 
-    def _differentiated(
-        self, forward: Callable[..., Any], inputs: Sequence[Any], dout: Any, ordered: bool
-    ) -> tuple[Callable[[], None], Callable[[], Any]]:
+    def _differentiated(self, forward: Callable[..., Any], ordered: bool, heads_first: bool = False) -> Peer:
         """``ordered``: gradients must have the same bits in each run."""
         torch = self.torch
-        found: list[Any] = []
+        found: list[Any] = [None] * self.plan.sets
 
-        def asking(launch: Callable[[], Any]) -> Any:
+        @contextlib.contextmanager
+        def asking() -> Iterator[None]:
+            # Otherwise torch would fill every new array with NaN when it is asked for the same bits.
+            filled, torch.utils.deterministic.fill_uninitialized_memory = (
+                torch.utils.deterministic.fill_uninitialized_memory,
+                False,
+            )
             torch.use_deterministic_algorithms(ordered)
             try:
-                return launch()
+                yield
             finally:
                 torch.use_deterministic_algorithms(False)
+                torch.utils.deterministic.fill_uninitialized_memory = filled
 
-        with self.device.capturing_stream():
-            leaves = [x.detach().requires_grad_() for x in inputs]
-            out = asking(lambda: forward(*leaves))
+        def turned(x: Any) -> Any:
+            return x.transpose(1, 2) if heads_first else x
 
-        def launch() -> None:
-            found[:] = asking(lambda: torch.autograd.grad(out, leaves, dout, retain_graph=True))
+        leaves, outs = [], []
+        stream = getattr(self.device, "capturing_stream", contextlib.nullcontext)
+        with stream(), asking():
+            for of in zip(self.q, self.k, self.v, strict=True):
+                leaves.append([turned(x).detach().requires_grad_() for x in of])
+                outs.append(forward(*leaves[-1]))
 
-        return launch, lambda: found
+        def launch(i: int) -> None:
+            with asking():
+                found[i] = torch.autograd.grad(outs[i], leaves[i], turned(self.dout[i]), retain_graph=True)
 
-    def flash_ordered(self) -> tuple[Callable[[], None], Callable[[], Any]]:
+        return Peer(launch, lambda i: found[i])
+
+    def flash_ordered(self) -> Peer:
         return self._torch("FLASH_ATTENTION", ordered=True)
 
-    def cute(self, ordered: bool = False) -> tuple[Callable[[], None], Callable[[], Any]]:
+    def cute(self, ordered: bool = False) -> Peer:
         from flash_attn.cute.interface import flash_attn_func
 
         def forward(*inputs: Any) -> Any:
             result = flash_attn_func(*inputs, causal=self.row.causal, deterministic=ordered)
             return result[0] if isinstance(result, tuple) else result
 
-        return self._differentiated(forward, (self.q, self.k, self.v), self.dout, False)
+        return self._differentiated(forward, ordered)
 
-    def cute_ordered(self) -> tuple[Callable[[], None], Callable[[], Any]]:
+    def cute_ordered(self) -> Peer:
         return self.cute(ordered=True)
 
 
-def bench_of(row: Row, device: Any) -> Bench:
-    return BackwardBench(row, device) if row.backward else Bench(row, device)
+def bench_of(row: Row, device: Any, winners: Tuned, rounds: int = 9) -> Bench:
+    kind = BackwardBench if row.backward else Bench
+    return kind(row, device, winners, rounds, device.burst_us if device.name == "cpu" else None)
 
 
-def lines(row: Row, found: dict[str, dict[str, Any]], about: dict[str, Any]) -> list[dict[str, Any]]:
+def lines(row: Row, found: dict[str, dict[str, Any]], about: dict[str, Any], sets: int = 0) -> list[dict[str, Any]]:
     """The row's lines of the CSV, one per peer."""
-    median = {name: summarize(peer["times"]).median for name, peer in found.items() if "times" in peer}
-    rivals = [us for name, us in median.items() if name not in OWN]
-    ordered = [us for name, us in median.items() if name.endswith("-ordered")]
-    table = []
-    for name, peer in found.items():
-        line: dict[str, Any] = dict.fromkeys(COLUMNS, "")
-        line |= {"family": "attention", "kernel": row.name, "size": "×".join(map(str, row.shape)), "dtype": "float16",
-                 "provider": name, "status": peer["status"], "note": peer["note"]}  # fmt: skip
-        line |= {key: about[key] for key in COLUMNS if key in about}
-        if peer["error"] != "":
-            line["error"] = f"{peer['error']:.2e}"
-        if name in median:
-            times = summarize(peer["times"])
-            line |= measure.columns(times) | {"tflops": f"{row.flops / times.median / 1e6:.1f}"}
-            if name in OWN and rivals:
-                line["over_best_peer"] = f"{min(rivals) / times.median:.3f}"
-            if name == "kiln" and ordered:
-                line["note"] = f"{min(ordered) / times.median:.3f} of the best that repeats its bits"
-        table.append(line)
+    table = beside.lines("attention", row, found, about, sets, OURS)
+    for line in table:
+        if line["provider"] == "kiln-causal":
+            line["over_best_peer"] = ""
     return table
 
 
@@ -345,14 +511,66 @@ def told(row: Row, table: Sequence[dict[str, Any]]) -> str:
     return f"{row.name}: {', '.join(parts)} TFLOPS"
 
 
+# ---- the report ------------------------------------------------------------------------------------------------------
+def report(paths: Sequence[str]) -> list[str]:
+    """What recorded rows say about the requirements, as lines of text."""
+    entries = beside.read(paths, "attention")
+    groups: dict[str, list[str]] = {}
+    for row in rows():
+        groups.setdefault(row.group, []).append(row.name)
+
+    def others(peers: Lines) -> list[str]:
+        return [name for name in peers if name not in OURS]
+
+    def only(*names: str) -> Callable[[Lines], tuple[str, ...]]:
+        return lambda peers: names
+
+    def ordered(peers: Lines) -> list[str]:
+        return [name for name in peers if name.endswith("-ordered")]
+
+    def of(names: Sequence[str], ours: str, rivals: Callable[[Lines], Any]) -> dict[str, tuple[float, str]]:
+        return beside.speeds([entry for entry in entries if entry[0] in names], ours, rivals)
+
+    text: list[str] = []
+
+    def say(what: str, names: Sequence[str], ours: str, rivals: Any, *asked: float | None) -> None:
+        text.extend(beside.verdict(what, of(names, ours, rivals), names, *asked))
+
+    forward, grouped, small, flex = (groups[name] for name in ("forward", "grouped", "small", "flex"))
+    windows, alibis = ([name for name in flex if name.startswith(kind)] for kind in ("flex_window", "flex_alibi"))
+    say("forward over the best peer", forward, "kiln", others, 1.05, 0.97)
+    say("grouped heads over the best peer", grouped, "kiln", others, 1.05, 0.97)
+    say("backward, atomics, over the best peer", groups["backward"], "atomics", others, 1.03, 0.95)
+    say("backward, deterministic, over the best peer", groups["backward"], "kiln", others, 1.03, 0.95)
+    say("backward, deterministic, over the best peer that repeats its bits", groups["backward"], "kiln", ordered)
+    say("small rows over the best of torch's SDPA", small, "kiln", only(*SDPA), None, 1.2)
+    say("small rows over the best peer", small, "kiln", others)
+    say("flex: window over torch's flex_attention", windows, "kiln-flex", only("flex"), None, 1.3)
+    say("flex: ALiBi over torch's flex_attention", alibis, "kiln-flex", only("flex"), None, 1.3)
+    say("flex: window over attention(window=…)", windows, "kiln-flex", only("kiln"), None, 0.9)
+    say("flex: ALiBi over plain causal attention", alibis, "kiln-flex", only("kiln-causal"), None, 0.9)
+    say("flex: ALiBi over attention(alibi_slopes=…)", alibis, "kiln-flex", only("kiln"))
+    tuned = forward + grouped + small
+    say("default over tuned plans", tuned, "kiln", only("kiln-tuned"), None, 0.95)
+    return [beside.origins(entries), *text, *beside.errors(entries, GATE)]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    everyone = tuple(dict.fromkeys(PEERS + BACKWARD_PEERS))
-    parser = beside.make_parser(__doc__, everyone)
+    parser = beside.make_parser(__doc__, PEERS)
+    beside.add_tuning(parser, TUNED)
     options = parser.parse_args(arguments)
-    chosen, peers = beside.choose(parser, options, rows(), everyone)
+    if options.report:
+        print("\n".join(report(options.report)))
+        return 0
+    chosen, peers = beside.choose(parser, options, rows(options.shrink), PEERS)
+    if options.list:
+        print("\n".join(f"{row.group:8} {row.name}" for row in chosen))
+        return 0
+    winners = Tuned(options.tuned)
     return beside.race_rows(
-        chosen, peers, options, "attention", COLUMNS, bench_of, lines, told, lambda name: name == "kiln"
-    )
+        chosen, peers, options, "attention", COLUMNS,
+        lambda row, device: bench_of(row, device, winners, options.rounds), lines, told, lambda name: name in OURS,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

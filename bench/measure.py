@@ -138,11 +138,56 @@ def graph_burst(device: Any, launch: Callable[[], None], us: float) -> Callable[
     return device.burst(device.capture(enqueue), count, max(1, math.ceil(BURST_US / (count * us))))
 
 
+def plan_of_products(
+    us: float, footprint: int, l2_bytes: int, rounds: int = 9, graph_us: float = 2000.0, burst_us: float = 25000.0
+) -> Plan:
+    """As `plan`, for a row whose launch takes about ``us``, where products decide and not traffic."""
+    sets = min(MOST_SETS, max(2, math.ceil(3 * l2_bytes / footprint)))
+    launches = sets * max(1, math.ceil(graph_us / us / sets))
+    replays = max(1, math.ceil(burst_us / (us * launches)))
+    return Plan(sets, launches, replays, min(1024, max(1, math.ceil(graph_us / us))), rounds)
+
+
+def rotated(
+    device: Any, plan: Plan, launch: Callable[[int], None], burst_us: float
+) -> tuple[Callable[[], None], dict[str, Callable[[], float]]]:
+    """A graph of launches that rotates the sets, and the bursts of a peer: ``burst`` replays that graph, ``warm`` one
+    that repeats the first set. ``launch(i)`` enqueues a launch on set i.
+
+    A burst lasts about ``burst_us``, but at least one replay: how often a peer's graph is replayed depends on how long
+    one replay takes, so that slow peers do not heat the chip longer than fast ones.
+    """
+
+    def captured(sets: int, launches: int) -> Callable[[], None]:
+        def enqueue() -> None:
+            for i in range(launches):
+                launch(i % sets)
+
+        replay: Callable[[], None] = device.capture(enqueue)
+        return replay
+
+    def fitted(replay: Callable[[], None], launches: int, us: float) -> Callable[[], float]:
+        once = device.burst(replay, launches, 1)() * launches
+        burst: Callable[[], float] = device.burst(replay, launches, max(1, round(us / once)))
+        return burst
+
+    cold, warm = captured(plan.sets, plan.launches), captured(1, plan.warm_launches)
+    bursts = {
+        "burst": fitted(cold, plan.launches, burst_us),
+        "warm": fitted(warm, plan.warm_launches, burst_us / 2),
+    }
+    return cold, bursts
+
+
 def race_ready(found: Mapping[str, dict[str, Any]], rounds: int) -> None:
-    """Races the peers that are ready, by their ``burst``, and puts ``times`` into each."""
+    """Races the peers that are ready, by their ``burst``, and puts ``times`` into each; then, over half as many rounds,
+    by their ``warm``, if they have one, and puts ``warm_times`` into each."""
     ready = {name: peer["burst"] for name, peer in found.items() if peer["status"] == "ok"}
     for name, times in race(ready, rounds).items():
         found[name]["times"] = times
+    again = {name: found[name]["warm"] for name in ready if "warm" in found[name]}
+    for name, times in race(again, max(3, rounds // 2)).items():
+        found[name]["warm_times"] = times
 
 
 def failed(error: Exception) -> dict[str, str]:

@@ -68,6 +68,19 @@ def attention(q: Any, k: Any, v: Any, causal: bool, out: Any) -> Callable[[], No
     return launch
 
 
+_tuned: set[tuple[int, bool]] = set()
+
+
+def tune(size: int, causal: bool) -> None:
+    """Tunes on four sequences of 4096 tokens, whatever is launched first."""
+    import torch
+
+    if (size, causal) not in _tuned:
+        q, k, v, out = (torch.randn(4, 2048 // size, 4096, size, device="cuda", dtype=torch.float16) for _ in range(4))
+        attention(q, k, v, causal, out)()
+        _tuned.add((size, causal))
+
+
 def chosen() -> str:
     """The configuration of the last launch."""
     return str(_attention.best_config)

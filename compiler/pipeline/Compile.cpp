@@ -522,7 +522,7 @@ void Compilation::generate(codegen::Unit unit, bool optimize) {
       return;
     return finishAssembly(std::move(*text));
   }
-  // Assembly and object are two runs of the code generator: emit assembly only if somebody looks at it.
+  // Assembly and object are two runs of the code generator: emit assembly only if it was requested.
   if (options.to == Stage::Asm || !options.dumpDirectory.empty()) {
     Timer timer(result, "asm");
     llvm::Expected<std::string> text =
@@ -567,9 +567,14 @@ void Compilation::finishAssembly(std::string ptx) {
     }
   }
   if (!cubin || !cubin->changes.empty()) {
-    serialized = cubin && free && llvm::any_of(cubin->changes, [](StringRef change) {
-                   return change.contains("serialized due to insufficient register resources");
-                 });
+    bool isShort = cubin && llvm::any_of(cubin->changes, [](StringRef change) {
+                     return change.contains("serialized due to insufficient register resources");
+                   });
+    serialized = isShort && free;
+    if (isShort && !schedule.empty())
+      return fail(Stage::Object, {"registers per thread for products that go on beside each other, at least",
+                                  int64_t(target.gpu.maxRegisters) + 1, target.gpu.maxRegisters,
+                                  "the tile's sides, or spread them over more groups of warps by consumers="});
     if (cubin)
       fail(Failure::Kind::Internal, Stage::Object,
            "ptxas says of the kernel '" + name + "': " + llvm::join(cubin->changes, "; "));

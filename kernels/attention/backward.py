@@ -175,7 +175,7 @@ def rows_kernel(
 def queries_that_see(visible: Visible, first, tokens, k_tokens, FORM: kl.constexpr):
     """For the N keys from ``first`` on: the queries from begin to end see some of them; those from common to rare see
     all, so nothing is masked."""
-    # Query i sees keys up to i + ahead, and from i - behind on.
+    # Query i sees the keys from i - back to i + ahead.
     ahead = k_tokens - tokens
     begin, common = 0, 0
     end = tokens
@@ -187,9 +187,9 @@ def queries_that_see(visible: Visible, first, tokens, k_tokens, FORM: kl.constex
         common = kl.cdiv(kl.maximum(first + FORM.N - 1 - ahead, 0), FORM.M) * FORM.M
         common = kl.maximum(kl.minimum(common, kl.cdiv(tokens, FORM.M) * FORM.M), begin)
     if visible.left is not None:
-        behind = visible.left - (k_tokens - tokens)
-        end = kl.minimum(kl.maximum(first + FORM.N + behind, 0), tokens)
-        rare = kl.maximum(kl.minimum(first + behind + 1, tokens), 0) // FORM.M * FORM.M
+        back = visible.left - (k_tokens - tokens)
+        end = kl.minimum(kl.maximum(first + FORM.N + back, 0), tokens)
+        rare = kl.maximum(kl.minimum(first + back + 1, tokens), 0) // FORM.M * FORM.M
         common = kl.maximum(kl.minimum(common, kl.cdiv(end, FORM.M) * FORM.M), begin)
         rare = kl.maximum(rare, common)
     return begin, common, rare, end

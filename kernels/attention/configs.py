@@ -1,18 +1,14 @@
-"""Tile sizes and splits by shape, and the sizes that the demo and the benchmarks run."""
+"""Tile sizes and splits by shape."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kiln.kernels.machine import CPU, Machine, options
-
-if TYPE_CHECKING:
-    from kiln.kernels.case import Case
 
 
 @dataclass(frozen=True)
@@ -229,79 +225,50 @@ def order(lengths: Lengths, tile: tuple[int, int], heads: int, group: int, row_b
     return best
 
 
+# The most keys per step that registers hold, by groups of 64 queries and the size of heads; found by compiling.
+_MOST_KEYS = {(1, 64): 176, (2, 64): 176, (3, 64): 128, (1, 128): 176, (2, 128): 176, (3, 128): 80}
+
+
+def candidates(
+    q_tokens: int,
+    k_tokens: int,
+    sizes: tuple[int, int],
+    itemsize: int,
+    causal: bool,
+    machine: Machine,
+    heads: int = 64,
+    share: int = 1,
+) -> list[AttentionPlan]:
+    """Plans worth timing for plain attention of arrays that the copy engine reads, the default first: tiles of other
+    sides, each in the best order that `order` knows; for the default's tile, other orders and fewer slots."""
+    default = prefill_plan(q_tokens, k_tokens, sizes, itemsize, True, causal, machine, heads=heads, share=share)
+    if default.schedule != "attention":
+        sides = sorted({default.m // 2, default.m, 2 * default.m} - {8})
+        steps = sorted({max(16, default.n // 2), default.n, 2 * default.n})
+        if machine.gpu:  # more would not stay in registers
+            sides, steps = [m for m in sides if m <= default.m], [n for n in steps if n <= default.n]
+        found = [dataclasses.replace(default, m=m, n=n) for m in sides for n in steps]
+        return list(dict.fromkeys([default, *found]))
+    size = 64 if max(sizes) <= 64 else 128
+    lengths, row_bytes = Lengths(q_tokens, k_tokens, k_tokens, causal), sum(sizes) * itemsize
+
+    def tile(m: int, n: int) -> AttentionPlan:
+        best = order(lengths, (m, n), heads, share, row_bytes, machine)
+        return dataclasses.replace(default, m=m, n=n, consumers=m // 64, together=best.together, around=best.around)
+
+    found = [default]
+    if max(sizes) <= 128:
+        for m in (128, 192, 64):
+            found += [tile(m, n) for n in range(64, _MOST_KEYS[m // 64, size] + 1, 16 if m > 64 else 32)]
+    if causal:
+        turns = ((1, 0), (1, machine.processors), (heads, 0), (heads, machine.processors))
+        found += [dataclasses.replace(default, together=together, around=around) for together, around in turns]
+    found += [dataclasses.replace(default, stages=stages) for stages in (2, 3)]
+    return list(dict.fromkeys(found))
+
+
 @functools.lru_cache(maxsize=64)
 def _capabilities(machine: Machine) -> frozenset[str]:
     from kiln import _kiln
 
     return frozenset(_kiln.target(machine.target)["capabilities"])
-
-
-def __getattr__(name: str) -> list[Case]:
-    if name == "CASES":
-        return _cases()
-    raise AttributeError(name)
-
-
-def _cases() -> list[Case]:
-    # kernel.py takes its tile sizes from here, so import it only when the cases are asked for.
-    import numpy as np
-    from kiln.kernels.attention import decode_configs, kernel, reference
-    from kiln.kernels.case import Case
-
-    def prefill(tokens, heads, k_heads, size, causal):
-        def make(rng):
-            shapes = {"q": heads, "k": k_heads, "v": k_heads}
-            arrays = {n: rng.standard_normal((1, tokens, h, size), dtype=np.float32) for n, h in shapes.items()}
-            return {**arrays, "causal": causal}
-
-        return make
-
-    flops = 4 * 512 * 512 * 128 * 8
-    shape, ours, theirs = "512 tokens, 8+2 heads of 128", kernel.attention, reference.attention
-    whole, causal = prefill(512, 8, 2, 128, False), prefill(512, 8, 2, 128, True)
-    return [
-        Case("attention", shape, whole, ours, theirs, flops=flops, length=512),
-        Case("attention causal", shape, causal, ours, theirs, flops=flops // 2, length=512),
-        *decode_configs.cases(),
-    ]
-
-
-def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Calls that reach every form of the family's kernels, on uninitialised arrays."""
-    import numpy as np
-    from kiln.kernels.attention import decode_configs, flex, kernel, mods
-
-    for size in (64, 80, 256):
-        q, k = np.empty((1, 512, 8, size), np.float16), np.empty((1, 512, 2, size), np.float16)
-        name = f"attention float16 causal, heads of {size}"
-        yield name, lambda q=q, k=k: kernel.attention(q, k, np.empty_like(k), causal=True, return_lse=True)
-    for dtype in (np.float32, np.float16):
-        q, k = np.empty((1, 512, 8, 128), dtype), np.empty((1, 512, 2, 128), dtype)
-        for causal in (False, True):
-            name = f"attention {np.dtype(dtype)}" + " causal" * causal
-            yield name, lambda q=q, k=k, c=causal: kernel.attention(q, k, np.empty_like(k), causal=c, return_lse=True)
-    q, k, v = (np.empty((1, 512, heads, n), np.float16) for heads, n in ((8, 192), (2, 192), (2, 128)))
-    numbers, starts = np.empty(8, np.float32), np.empty(4, np.int32)
-    yield "attention of heads of 192 and 128", lambda: kernel.attention(q, k, v)
-    for name, terms in {
-        "window": {"window": (100, 20)},
-        "sinks": {"sinks": numbers, "causal": True},
-        "softcap, slopes": {"softcap": 30.0, "alibi_slopes": numbers, "causal": True},
-        "bias": {"bias": np.empty((1, 1, 512, 512), np.float16)},
-    }.items():
-        yield f"attention, {name}", lambda t=terms: kernel.attention(q[..., :128], k[..., :128], v, **t)
-    ragged = q[0, :, :, :128], k[0, :, :, :128], v[0]
-    yield "attention_varlen", lambda: kernel.attention_varlen(*ragged, starts, starts, 512, 512, causal=True)
-    heads_first = tuple(x[..., :128].swapaxes(1, 2)[:, :2] for x in (q, k, v))
-    yield "create_block_mask", lambda: flex.create_block_mask(mods.causal, None, None, 512, 512)
-    mask = flex.BlockMask(
-        (mods.documents,),
-        (np.empty(512, np.int32),),
-        (1, 1, 512, 512),
-        (128, 128),
-        np.empty((1, 1, 4), np.int32),
-        np.empty((1, 1, 4), np.int32),
-        np.empty((1, 1, 4, 2, 4), np.int32),
-    )
-    yield "flex_attention", lambda: flex.flex_attention(*heads_first, mods.alibi, mask, args=(numbers,))
-    yield from decode_configs.calls()

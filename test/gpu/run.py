@@ -1,9 +1,11 @@
 """Everything that can be tested on a GPU, by one command: `python test/gpu/run.py [--parts A,B] [--jobs N]`.
 
-gpu        this folder: runtime, library, math on the device kernels    test/kernels on torch tensors, against float64
-found      failing random programs, in their reduced form language   every test of the language, of programs and of
-launches, its arrays staged through device memory fuzz       random programs against numpy (KILN_FUZZ_PROGRAMS, 10000 if
-not set, that run and are compared;
+gpu        this folder: runtime, library, math on the device
+kernels    test/kernels on torch tensors, against float64
+host       the tests there that are about the host; where torch is installed, also as torch differentiates (gradcheck)
+language   every test of the language, of programs and of launches, its arrays staged through device memory
+found      failing random programs, in their reduced form
+fuzz       random programs against numpy (KILN_FUZZ_PROGRAMS, 10000 if not set, that run and are compared;
            KILN_FUZZ_SEED; KILN_FUZZ_SECONDS, 400 if not set: fewer in that time are no success, but "SHORT")
 memcheck   compute-sanitizer over the kernel library; likewise racecheck, synccheck
 
@@ -15,6 +17,7 @@ line for each part; its output is in a file next to it.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import pathlib
 import re
@@ -49,6 +52,11 @@ def sanitizer() -> str | None:
     )
 
 
+def torch_is_missing() -> str:
+    """Without it these tests are those of `make test`."""
+    return "" if importlib.util.find_spec("torch") else "torch is not installed"
+
+
 def parts(jobs: int) -> list[Part]:
     pytest = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-v", "--tb=short", "-rfE"]
     # xdist is part of the project's environment; without it the tests run one after another.
@@ -64,7 +72,8 @@ def parts(jobs: int) -> list[Part]:
     seconds = int(os.environ.get("KILN_FUZZ_SECONDS", "400"))
     found = [
         Part("gpu", [*pytest, str(tests / "gpu")], 240),
-        Part("kernels", [*pytest, str(tests / "kernels"), "--device", "cuda"], 300),
+        Part("kernels", [*pytest, str(tests / "kernels"), "--device", "cuda"], 480),
+        Part("host", [*pytest, "-m", "host", str(tests / "kernels")], 300, missing=torch_is_missing()),
         Part("language", [*pytest, "-m", "not bench and not fuzz", *folders], 420, STAGED),
         Part("found", [*pytest, str(tests / "python" / "fuzz" / "test_found.py")], 120, STAGED),
         # It ends by itself before its time is up, and prints failures as they happen.

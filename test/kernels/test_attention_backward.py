@@ -3,6 +3,7 @@ rejected."""
 
 import numpy as np
 import pytest
+from covering import covering, parametrize
 from harness import DTYPES, random
 from kiln.kernels.attention import (
     attention,
@@ -12,6 +13,29 @@ from kiln.kernels.attention import (
     reference,
 )
 from kiln.kernels.launches import launches_of
+from test_attention_forms import (
+    ALL_LENGTHS,
+    FACTORS,
+    HEADS,
+    TYPES,
+    VISIBLE,
+    arranged,
+    on_tensor_cores,
+    options_of,
+    ragged,
+    same,
+)
+
+DETERMINISTIC = (True, False)
+ROWS = covering(FACTORS | {"deterministic": DETERMINISTIC}, on_tensor_cores(deterministic=DETERMINISTIC), seed=1)
+# On the CPU, where each form takes two seconds to compile.
+HERE = [row for row in ROWS if row["q"] * row["k"] <= 777 * 777 or 1 < row["k"] < 127][::9]
+RAGGED = covering({"size": (64, 96, 128, 256), "dtype": TYPES[1:], "heads": HEADS, "visible": tuple(VISIBLE)}, seed=1)
+
+
+def pytest_generate_tests(metafunc):
+    parametrize(metafunc, "row", ROWS, HERE)
+    parametrize(metafunc, "ragged_row", RAGGED, RAGGED[:1])
 
 
 def operands(rng, q_tokens, k_tokens, heads=4, k_heads=2, size=32, dtype="float32", batch=2, v_size=None):
@@ -35,6 +59,8 @@ def check(q, k, v, dout, deterministic=True, dbias=False, dsinks=False, **option
     out, lse = attention(q, k, v, return_lse=True, **options)
     also = {"dbias": dbias, "dsinks": dsinks}
     got = attention_backward(q, k, v, out, lse, dout, deterministic=deterministic, **also, **options)
+    if deterministic:
+        assert same(got, attention_backward(q, k, v, out, lse, dout, **also, **options))
     like = [q, k, v, *(options[name] for name in ("bias", "sinks") if also[f"d{name}"])]
     compare(got, reference.attention_backward(q, k, v, dout, **also, **options), like)
 
@@ -193,6 +219,34 @@ def test_concatenated_sequences(rng, options):
     exact = reference.attention_varlen_backward(q, k, v, dout, *given[:2], **also, **options)
     like, ends = (q, k, v, *([] if sinks is None else [sinks])), (200, 190, 190, 4)[: len(got)]
     compare(*([x[:n] for x, n in zip(arrays, ends, strict=True)] for arrays in (got, exact, like)))
+
+
+# ---- all together ----------------------------------------------------------------------------------------------------
+def test_pairs_of_features(rng, row):
+    batch = 2 if row["q"] * row["k"] < 1 << 20 else 1
+    (size, v_size), options = row["sizes"], options_of(rng, row)
+    arrays = operands(rng, row["q"], row["k"], *row["heads"], size, row["dtype"], batch, v_size)
+    also = {f"d{name}": name in options for name in ("bias", "sinks")}
+    check(*(arranged(x, row["layout"]) for x in arrays), row["deterministic"], **also, **options)
+
+
+def test_pairs_of_features_of_sequences(rng, ragged_row):
+    """Sequences of every length, beside keys of another length; what lies outside of them is NaN."""
+    heads, size, dtype = ragged_row["heads"], ragged_row["size"], ragged_row["dtype"]
+    lengths, k_lengths = (*ALL_LENGTHS, 0, 65), (44, 1, 4097, 777, 63, 127, 65, 44, 0)
+    q, k, v, *given = ragged(rng, lengths, k_lengths, *heads, size, dtype)
+    dout, options = random(rng, q.shape, dtype), VISIBLE[ragged_row["visible"]]
+    dout[np.isnan(np.asarray(q, np.float32))] = np.nan
+    out, lse = attention_varlen(q, k, v, *given, return_lse=True, **options)
+    got = attention_varlen_backward(q, k, v, out, lse, dout, *given, **options)
+    inside = [slice(starts[0], starts[-1]) for starts in (given[0], given[1], given[1])]
+    again = attention_varlen_backward(q, k, v, out, lse, dout, *given, **options)
+    exact = reference.attention_varlen_backward(q, k, v, dout, *given[:2], **options)
+    mine, once_more, exact, like = (
+        [x[rows] for x, rows in zip(arrays, inside, strict=True)] for arrays in (got, again, exact, (q, k, v))
+    )
+    assert same(mine, once_more)
+    compare([x[None] for x in mine], [x[None] for x in exact], [x[None] for x in like])
 
 
 # ---- as torch differentiates it --------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ import os
 
 import numpy as np
 import pytest
+from covering import covering, parametrize
 from harness import assert_close, random, strided
 from kiln import errors
 from kiln.kernels.attention import attention, attention_varlen, attention_varlen_backward, kernel, reference
@@ -14,12 +15,67 @@ from kiln.kernels.launches import launches_of
 from kiln.kernels.machine import CPU, DEFAULT_GPU, of_target, planning_for
 from test_attention import check
 
-SEEDS = int(os.environ.get("KILN_FUZZ_ATTENTION", "60"))
+SEEDS = int(os.environ.get("KILN_FUZZ_ATTENTION", "24"))
 LENGTHS = (1, 44, 63, 65, 127, 777)
+ALL_LENGTHS = (*LENGTHS, 4097)
+SIZES = ((64, 64), (96, 96), (128, 128), (192, 128), (256, 256))
+TYPES = ("float32", "float16", "bfloat16")
+VISIBLE = {"all": {}, "causal": {"causal": True}, "window": {"window": (40, 9)}}
+VISIBLE["far"] = {"causal": True, "window": (1000, 0)}
+TERMS = ("no term", "softcap", "sinks", "slopes", "bias", "scale")
+LAYOUTS = ("tokens", "heads", "halves")
+HEADS = ((2, 2), (4, 2), (3, 1))
+FACTORS = {"q": ALL_LENGTHS, "k": ALL_LENGTHS, "sizes": SIZES, "dtype": TYPES, "heads": HEADS,
+           "visible": tuple(VISIBLE), "terms": TERMS, "layout": LAYOUTS}  # fmt: skip
+
+
+def on_tensor_cores(**others):
+    """For each size of heads and each term: a row of 16 bits that is long enough for the schedules of an H100."""
+    for (i, sizes), (j, terms) in itertools.product(enumerate(SIZES), enumerate(TERMS)):
+        row = {"sizes": sizes, "terms": terms, "visible": tuple(VISIBLE)[(i + j) % 4], "dtype": TYPES[1 + (i + j) % 2]}
+        yield row | {"q": (4097, 777, 127, 65)[(i + 2 * j) % 4]} | {n: x[i * j % len(x)] for n, x in others.items()}
+
+
+ROWS = covering(FACTORS, on_tensor_cores())
+# On the CPU, where each form takes most of a second to compile.
+HERE = [row for row in ROWS if row["q"] * row["k"] <= 777 * 777 or 1 < row["k"] < 127][::3]
+RAGGED = covering({"size": (64, 96, 128, 256), "dtype": TYPES[1:], "heads": HEADS, "visible": tuple(VISIBLE)})
+
+
+def pytest_generate_tests(metafunc):
+    parametrize(metafunc, "row", ROWS, HERE)
+    parametrize(metafunc, "ragged_row", RAGGED, RAGGED[:1])
+
+
+def same(one, other):
+    return all(np.asarray(x).tobytes() == np.asarray(y).tobytes() for x, y in zip(one, other, strict=True))
+
+
+def arranged(array, layout):
+    """The same numbers: contiguous, with heads in front of tokens, or as halves of rows that are twice as long."""
+    if layout == "heads":
+        return np.ascontiguousarray(array.swapaxes(1, 2)).swapaxes(1, 2)
+    if layout == "halves":
+        return np.concatenate([array, array], axis=3)[..., : array.shape[3]]
+    return array
+
+
+def options_of(rng, row):
+    heads, q_tokens, k_tokens = row["heads"][0], row["q"], row["k"]
+    options = {
+        "no term": lambda: {},
+        "softcap": lambda: {"softcap": 3.0},
+        "sinks": lambda: {"sinks": random(rng, (heads,))},
+        "slopes": lambda: {"alibi_slopes": np.abs(random(rng, (heads,), scale=0.02))},
+        "bias": lambda: {"bias": random(rng, (1, heads, q_tokens, k_tokens), row["dtype"])},
+        "scale": lambda: {"softmax_scale": 0.3},
+    }
+    return VISIBLE[row["visible"]] | options[row["terms"]]()
 
 
 def compare(rng, q, k, v, **options):
     out, lse = attention(q, k, v, return_lse=True, **options)
+    assert same((out, lse), attention(q, k, v, return_lse=True, **options))
     exact, exact_lse = reference.attention(q, k, v, return_lse=True, **options)
     check(out, exact, v, k.shape[1])
     # Scores with large terms are rounded at their own magnitude.
@@ -123,7 +179,7 @@ def test_heads_sharing_keys_are_rows_of_one_tile(rng, heads, tokens):
     compare(rng, *views, alibi_slopes=slopes)
 
 
-# ---- sequences behind one another ------------------------------------------------------------------------------------
+# ---- concatenated sequences ------------------------------------------------------------------------------------------
 def ragged(rng, lengths, k_lengths, heads=4, k_heads=2, size=32, dtype="float32", spare=5):
     """Arrays with rows of NaN outside the sequences: before and after them."""
     starts, k_starts = (np.cumsum([2, *n]).astype(np.int32) for n in (lengths, k_lengths))
@@ -140,6 +196,8 @@ def compare_ragged(arguments, **options):
     out, lse = attention_varlen(*arguments, out=out, return_lse=True, **options)
     exact, exact_lse = reference.attention_varlen(*arguments, return_lse=True, **options)
     mine, keys = slice(starts[0], starts[-1]), slice(k_starts[0], k_starts[-1])
+    again, again_lse = attention_varlen(*arguments, return_lse=True, **options)
+    assert same((out[mine], lse[:, mine]), (again[mine], again_lse[:, mine]))
     check(out[mine], exact[mine], v[keys], int(np.diff(k_starts).max()))
     assert_close(lse[:, mine], exact_lse[:, mine], length=int(np.diff(k_starts).max()) + q.shape[2])
     assert (out[: starts[0]] == 7).all() and (out[starts[-1] :] == 7).all()
@@ -193,6 +251,20 @@ def test_other_lengths_compile_nothing(rng, monkeypatch):
 
 
 # ---- all together ----------------------------------------------------------------------------------------------------
+def test_pairs_of_features(rng, row):
+    batch = 2 if row["q"] * row["k"] < 1 << 20 else 1
+    arrays = operands(rng, row["q"], row["k"], *row["heads"], *row["sizes"], row["dtype"], batch)
+    compare(rng, *(arranged(x, row["layout"]) for x in arrays), **options_of(rng, row))
+
+
+def test_pairs_of_features_of_sequences(rng, ragged_row):
+    """Sequences of every length, beside keys of another length: the longest, and none, among them."""
+    heads, size, dtype = ragged_row["heads"], ragged_row["size"], ragged_row["dtype"]
+    lengths, k_lengths = (*ALL_LENGTHS, 0, 65), (44, 1, 4097, 777, 63, 127, 65, 44, 0)
+    arguments = ragged(rng, lengths, k_lengths, *heads, size, dtype)
+    compare_ragged(arguments, **VISIBLE[ragged_row["visible"]])
+
+
 def combination(rng):
     """A random choice of all features."""
     pick = lambda *values: values[rng.integers(len(values))]  # noqa: E731
@@ -281,6 +353,32 @@ def test_heads_in_one_tile_compile_if_results_go_through_shared_memory(target):
     plan = AttentionPlan(64, 32, pack=4)
     (launch,) = launches_of(lambda: attention(q, k, blank_like(k), causal=True, plan=plan), of_target(target))
     assert "mma.sync" in launch.compile(target, to="ptx").output
+
+
+@pytest.mark.host
+@pytest.mark.parametrize(
+    ("sizes", "keys", "options", "most"),
+    [
+        ((64, 64), 128, {}, 2400),
+        ((128, 128), 128, {"causal": True}, 3000),
+        ((128, 128), 128, {"window": (1024, 0)}, 3100),
+        ((192, 128), 96, {"causal": True}, 2700),
+        ((256, 256), 96, {"causal": True}, 3100),
+    ],
+)
+def test_what_compiling_costs_before_the_assembler(sizes, keys, options, most):
+    """The assembler's time follows from the number of instructions. There are three copies of each product and of the
+    softmax: before the loops, in the steps without a mask and in those with one (the last product is after them).
+    LLVM's back end takes less than half the time of all that precedes it (for windows it took 1.25 times as long)."""
+    q, v = blank((4, 4096, 16, sizes[0]), "float16"), blank((4, 4096, 16, sizes[1]), "float16")
+    (launch,) = launches_of(lambda: attention(q, blank_like(q), v, **options), DEFAULT_GPU)
+    artifacts = [launch.compile("sm_90a", to="ptx") for _ in range(3)]
+    text = artifacts[0].output
+    assert text.count(";\n") <= most
+    assert text.count("ex2.approx") == 3 * (keys // 2 + 2)  # of a thread's scores, and for its two rows
+    assert text.count("wgmma.mma_async") == 3 * (sizes[0] + keys) // 16
+    least = {stage: min(x.timings[stage] for x in artifacts) for stage in artifacts[0].timings}
+    assert least.pop("ptx") < 0.8 * sum(least.values())
 
 
 def test_refusals_of_sequences(rng):

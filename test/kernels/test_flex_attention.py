@@ -1,16 +1,20 @@
 """Attention with score and mask functions, over the blocks that a mask leaves visible."""
 
+import functools
+import itertools
 from typing import Any
 
 import kiln
 import kiln.language as kl
 import numpy as np
 import pytest
+from covering import covering, parametrize
 from harness import assert_close, random
 from kiln.errors import CompilationError
 from kiln.kernels.attention import create_block_mask, flex_attention, flex_attention_backward, mods, reference
 from kiln.kernels.attention.configs import AttentionPlan
 from test_attention import check
+from test_attention_forms import ALL_LENGTHS, HEADS, TYPES, same
 
 
 @kiln.jit
@@ -88,6 +92,7 @@ def operands(rng, shape, k_heads, size=32, dtype="float32"):
 
 def compare(q, k, v, mask, score=None, **options):
     out, lse = flex_attention(q, k, v, enable_gqa=True, return_lse=True, **options)
+    assert same((out, lse), flex_attention(q, k, v, enable_gqa=True, return_lse=True, **options))
     arrays = (x.swapaxes(1, 2) for x in (q, k, v))
     exact, exact_lse = reference.attention(*arrays, mask=mask, score_mod=score, return_lse=True)
     check(out, exact.swapaxes(1, 2), v, k.shape[2])
@@ -169,9 +174,10 @@ def compare_gradients(rng, q, k, v, mask, score=None, **options):
     out, lse = flex_attention(q, k, v, enable_gqa=True, return_lse=True, **options)
     dout = random(rng, out.shape, str(q.dtype))
     got = flex_attention_backward(q, k, v, out, lse, dout, enable_gqa=True, **options)
+    assert same(got, flex_attention_backward(q, k, v, out, lse, dout, enable_gqa=True, **options))
     arrays = (x.swapaxes(1, 2) for x in (q, k, v, dout))
     exact = reference.attention_backward(*arrays, mask=mask, score_mod=score)
-    unit = {"float32": 2.0**-22, "float16": 2.0**-11}[str(q.dtype)]
+    unit = {"float32": 2.0**-22, "float16": 2.0**-11, "bfloat16": 2.0**-8}[str(q.dtype)]
     for one, other, like in zip(got, exact, (q, k, v), strict=True):
         assert one.dtype == like.dtype and one.shape == like.shape
         scale = max(np.sqrt(k.shape[2]), np.abs(other).max(initial=0.0))
@@ -198,6 +204,49 @@ def test_gradients_through_scores(rng, dtype):
     compare_gradients(
         rng, *operands(rng, shape, 2, dtype=dtype), exact, bent_and_slope, score_mod=bent, block_mask=mask
     )
+
+
+MODS: dict[str, Any] = {
+    "no score_mod": None,
+    "falling": lambda s: (s - 0.05 * (indices(*s.shape)[1] + 1) * np.abs(np.subtract(*indices(*s.shape)[2:])), 1.0),
+    "bent": bent_and_slope,
+    "biased": lambda s, bias: (s * 0.5 + bias[None, :, None, :], 0.5),
+}
+SIZES = (64, 96, 128, 256)
+FACTORS = {"q": ALL_LENGTHS, "k": ALL_LENGTHS, "size": SIZES, "dtype": TYPES, "heads": HEADS, "mask": tuple(MASKS),
+           "mod": tuple(MODS), "side": (64, 128, (64, 128))}  # fmt: skip
+ON_TENSOR_CORES = [
+    {"size": size, "mask": mask, "mod": tuple(MODS)[(i + j) % 4], "dtype": TYPES[1 + (i + j) % 2]}
+    | {"q": (4097, 777, 127, 65)[(i + 2 * j) % 4]}
+    for (i, size), (j, mask) in itertools.product(enumerate(SIZES), enumerate(MASKS))
+]
+ROWS = covering(FACTORS, ON_TENSOR_CORES, seed=2)
+# On the CPU, where each form takes three seconds to compile.
+HERE = [row for row in ROWS if row["q"] * row["k"] <= 777 * 777 or 1 < row["k"] < 127][::11]
+
+
+def pytest_generate_tests(metafunc):
+    parametrize(metafunc, "row", ROWS, HERE)
+
+
+def test_pairs_of_features(rng, row):
+    """Results and gradients."""
+    heads, k_heads = row["heads"]
+    shape = (2 if row["q"] * row["k"] < 1 << 20 else 1, heads, row["q"], row["k"])
+    function, args, seen = mask_of(row["mask"], shape)
+    every = row["mask"] == "of_even_heads"
+    sides = shape[0] if every else None, heads if every else None
+    mask = create_block_mask(function, *sides, *shape[2:], BLOCK_SIZE=row["side"], args=args)
+    q, k, v = operands(rng, shape, k_heads, row["size"], row["dtype"])
+    options, exact = {"block_mask": mask}, MODS[row["mod"]]
+    if row["mod"] == "biased":
+        bias = random(rng, (heads, row["k"]))
+        options |= {"score_mod": biased, "args": (bias, row["k"])}
+        exact = functools.partial(exact, bias=bias)
+    elif exact is not None:
+        options["score_mod"] = {"falling": falling, "bent": bent}[row["mod"]]
+    compare(q, k, v, seen, exact and (lambda s: exact(s)[0]), **options)
+    compare_gradients(rng, q, k, v, seen, exact, **options)
 
 
 @pytest.mark.fuzz

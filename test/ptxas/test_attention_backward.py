@@ -7,9 +7,11 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from kiln import toolchain
+from kiln.errors import ResourceError
 from kiln.kernels.attention import attention_backward
 from kiln.kernels.attention.backward_configs import BackwardPlan
 from kiln.kernels.launches import Launch, launches_of
@@ -141,3 +143,18 @@ def test_warps_alone_spill_hardly_anything(size, kernel, tmp_path: Path):
     said, sass = compiled(launches(size, "sm_80", causal=True)[kernel], "sm_80", tmp_path)
     assert "HMMA" in sass
     assert max(map(int, re.findall(r"(\d+) bytes spill", said))) <= 16, said
+
+
+def test_products_without_registers_are_out_of_a_resource():
+    """ptxas would serialise them: no fault of Kiln, and the library takes a plan without roles (Backward.launch)."""
+    q, k = np.zeros((2, 777, 3, 96), ml_dtypes.bfloat16), np.zeros((2, 1, 1, 96), ml_dtypes.bfloat16)
+    lse, sinks = np.zeros((2, 3, 777), np.float32), np.zeros(3, np.float32)
+    out, dout = np.empty_like(q), np.empty_like(q)
+    found = launches_of(
+        lambda: attention_backward(q, k, np.empty_like(k), out, lse, dout, window=(1000, 5), sinks=sinks),
+        of_target("sm_90a"),
+    )
+    (launch,) = (launch for launch in found if launch.kernel.__name__ == "queries_kernel")
+    assert launch.options["schedule"] == "streams"
+    with pytest.raises(ResourceError, match="registers per thread for products that go on beside each other"):
+        launch.compile("sm_90a")
