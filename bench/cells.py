@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
+import types
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -11,6 +13,7 @@ import measure
 from cases import Case, Peer, Unavailable, family, with_variants
 from device import Slices, Standing
 from runner import Runner, Settings, Wrong
+from tools import Tools
 
 KERNELS = {"rms_norm": "norm", "residual_rms_norm": "norm", "layer_norm": "norm", "softmax": "softmax",
            "swiglu": "activation", "bias_gelu": "activation"}  # fmt: skip
@@ -69,6 +72,63 @@ def asked_of(case: Case, peers: Sequence[str]) -> set[str]:
     """The peers that a cell can have: quack has no activations."""
     without = {"kiln-lists"} | ({"quack"} if case.family == "activation" else set())
     return with_variants(peers) - without
+
+
+# ---- the plan of a cell ----------------------------------------------------------------------------------------------
+class _Blank:
+    """Makes inputs that only have a shape. Plans follow from the size of an element, the same for all of ``TYPES``."""
+
+    def normal(self, *shape: int) -> Any:
+        from kiln.kernels.case import blank
+
+        return blank((1, *shape), "float16")
+
+
+# L2 bytes of GPUs whose plans can be told without the device, by the name in the file.
+L2_BYTES = {"NVIDIA H200": 60 << 20, "NVIDIA H100 80GB HBM3": 50 << 20}
+
+
+@functools.cache
+def machine_named(gpu: str) -> Any:
+    """What launch policies know of the GPU of that name; None if it is neither here nor in the table."""
+    import kiln.cuda
+    from kiln.kernels.machine import of_target
+
+    if kiln.cuda.is_available() and kiln.cuda.get_device_properties(0).name == gpu:
+        return of_target("cuda")
+    return of_target("sm_90a", l2_bytes=L2_BYTES[gpu]) if gpu in L2_BYTES else None
+
+
+def plan_of(case: Case, provider: str, gpu: str) -> str:
+    """What the library launches for a cell on that GPU: kernel, grid, plan and options; "" if that cannot be told.
+
+    Defaults are left out, so that a field added to a plan later does not change the text of plans without it.
+    """
+    return _plan(case.kernel, case.shape, provider, gpu) if provider in VARIANTS else ""
+
+
+@functools.cache
+def _plan(kernel: str, shape: tuple[int, ...], provider: str, gpu: str) -> str:
+    if (machine := machine_named(gpu)) is None:
+        return ""
+    from kiln.kernels.case import blank
+    from kiln.kernels.launches import launches_of
+
+    module, case = family(KERNELS[kernel]), case_of(kernel, *shape, "float16")
+    arrays = {name: array[0] for name, array in module.inputs(case, _Blank()).items()}
+    outs = tuple(blank(where, dtype) for where, dtype in module.outputs(case))
+    peer = module.peers(case, Tools(types.SimpleNamespace(name="none", torch=None)))[provider]()
+    return "; ".join(map(_told, launches_of(lambda: peer.launch(arrays, outs), machine)))
+
+
+def _told(launch: Any) -> str:
+    (plan,) = (parameter for parameter in launch.parameters if parameter.name == "PLAN")
+    found = {item.name.partition(".")[2]: item.value for item in plan.items}
+    usual = plan.cls._field_defaults
+    grid = {"grid": "x".join(map(str, launch.grid))}
+    parts = [f"{name}={value}" for name, value in {**grid, **found, **launch.options}.items()
+             if name not in usual or value != usual[name]]  # fmt: skip
+    return " ".join([launch.kernel.__name__, *(part.removesuffix("=True") for part in parts)])
 
 
 # ---- a cell ----------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ the CSV is not measured again, and cells come in an order of which every prefix 
     python bench/sweep.py --csv sweep.csv --seconds 400               # as many as fit; again to go on
     python bench/sweep.py --csv sweep.csv --kernels rms_norm --rows 4096 --widths 5120 6656
     python bench/sweep.py --csv sweep.csv --report                    # what the file says
+    python bench/sweep.py --csv sweep.csv --stale                     # measure cells again whose plan has changed
 
 Inductor tunes by max-autotune; where that comes within `--close` of Kiln, it continues with coordinate descent as
 torch.compile's own mode does, the cell is measured again, and the better result for Inductor counts. A cell is timed by
@@ -15,6 +16,9 @@ replays of a graph of about 0.6 ms after flushing the L2, in a few rounds; in mo
 
 A cell is slow where Kiln has less than 0.95 of the speed of a peer; the requirement for all is a geometric mean of 1.15
 over the faster peer. A plan that loses with dependent launch is named, too.
+
+Each of Kiln's lines holds the plan that ran. A cell is stale if the library now chooses another plan for it: its
+figures are then of code that no longer runs. For the GPUs of `cells.L2_BYTES` this can be told without one.
 """
 
 from __future__ import annotations
@@ -57,6 +61,7 @@ from cells import (  # noqa: E402
     case_of,
     cell_of,
     cells,
+    plan_of,
     settings,
 )
 from device import Slices, Standing  # noqa: E402
@@ -69,7 +74,7 @@ METHOD = "graph-replay v2: a replay behind a flushed L2, interleaved bursts, ord
 
 FACTS = ("gpu", "driver", "cuda", "kiln", "torch", "triton", "quack", "commit", "date", "method")
 COLUMNS = ("kernel", "rows", "width", "dtype", "provider", "status", "median_us", "p25_us", "p75_us", "min_us",
-           "max_us", "rounds", "tb_per_s", "error", "note", *FACTS)  # fmt: skip
+           "max_us", "rounds", "tb_per_s", "error", "note", *FACTS, "plan")  # fmt: skip
 
 Line = dict[str, Any]
 
@@ -86,6 +91,18 @@ def read(path: str) -> dict[Cell, dict[str, Line]]:
     return found
 
 
+def complete(path: str) -> None:
+    """Gives a file that was begun before a column existed that column, empty."""
+    if not os.path.exists(path):
+        return
+    with open(path, newline="", encoding="utf-8") as file:
+        reader = csv.DictReader(file)
+        names, lines = reader.fieldnames or (), list(reader)
+    if tuple(names) != COLUMNS:
+        measure.append(f"{path}.new", COLUMNS, [{name: line.get(name) or "" for name in COLUMNS} for line in lines])
+        os.replace(f"{path}.new", path)
+
+
 def lines_of(case: Case, record: dict[str, Any], facts: dict[str, Any]) -> Iterator[Line]:
     """The lines of a cell that was measured."""
     for name, peer in record["peers"].items():
@@ -95,6 +112,8 @@ def lines_of(case: Case, record: dict[str, Any], facts: dict[str, Any]) -> Itera
             line |= measure.columns(measure.Summary(**summary)) | {"tb_per_s": f"{peer['cold']['tbs']:.3f}"}
         if "error" in peer:
             line["error"] = f"{peer['error']:.2e}"
+        if peer["status"] == "ok":
+            line["plan"] = plan_of(case, name, facts.get("gpu", ""))
         yield line | {name: facts[name] for name in FACTS if name in facts}
 
 
@@ -121,6 +140,22 @@ def lead(lines: dict[str, Line]) -> float:
     """Kiln's speed over Inductor's, for Kiln's slower variant."""
     return min((over for variant in VARIANTS for over in ratios(lines, variant, ["inductor"]).values()),
                default=math.inf)  # fmt: skip
+
+
+def plans(case: Case, lines: dict[str, Line]) -> list[tuple[str, str]]:
+    """The plan that ran and the plan of now, for each variant of Kiln that was measured; "" where it is not known."""
+    measured = (lines[name] for name in VARIANTS if name in lines and lines[name]["status"] == "ok")
+    return [(line.get("plan") or "", plan_of(case, line["provider"], line["gpu"] or "")) for line in measured]
+
+
+def is_stale(case: Case, lines: dict[str, Line]) -> bool:
+    """Whether a cell was measured with another plan than the library chooses now."""
+    return any(ran and now and ran != now for ran, now in plans(case, lines))
+
+
+def is_unknown(case: Case, lines: dict[str, Line]) -> bool:
+    """Whether it cannot be told if a cell is stale."""
+    return not is_stale(case, lines) and not all(ran and now for ran, now in plans(case, lines))
 
 
 # Note for Inductor if full tuning found nothing faster: the earlier figures stand.
@@ -245,6 +280,7 @@ class Sweep:
 def run(options: argparse.Namespace, wanted: Sequence[Case]) -> None:
     """Measures cells as they are compiled."""
     suite.needs_torch()
+    complete(options.csv)
     end = time.monotonic() + options.seconds
     sweep = Sweep(options, wanted)
     folder = tempfile.mkdtemp(prefix="kiln-sweep-")
@@ -340,10 +376,15 @@ def report(known: dict[Cell, dict[str, Line]], wanted: Sequence[Case], peers: Se
               if (over := ratios(lines, "kiln+pdl", ["kiln"])) and over["kiln"] * DEPENDENT_LOSS < 1}  # fmt: skip
     text.append(f"slower with dependent launch than without by more than {DEPENDENT_LOSS - 1:.0%}: {len(losses)} cells")
     text += [f"  {losses[cell]:.3f}: {case_of(*cell).name}" for cell in sorted(losses, key=losses.__getitem__)]
+    stale = [case for case in wanted if is_stale(case, measured.get(cell_of(case), {}))]
+    unknown = sum(is_unknown(case, measured.get(cell_of(case), {})) for case in wanted)
+    text.append(f"measured with another plan than the library chooses now: {len(stale)} cells (--stale measures them "
+                f"again); plan not known: {unknown}")  # fmt: skip
+    text += [f"  {case.name}" for case in sorted(stale, key=cell_of)]
     broken = [(case_of(*cell).name, name, line) for cell, lines in measured.items() for name, line in lines.items()
               if line["status"] in ("failed", "wrong")]  # fmt: skip
     text += [f"{where}: {name} {line['status']}: {line['note']}" for where, name, line in broken]
-    return text, good and not losses and not broken and len(measured) == len(wanted)
+    return text, good and not losses and not stale and not broken and len(measured) == len(wanted)
 
 
 # ---- the command line ------------------------------------------------------------------------------------------------
@@ -369,7 +410,9 @@ def parser() -> argparse.ArgumentParser:
     )
     found.add_argument("--timeout", type=float, default=60.0, help="seconds for one cell (default: 60)")
     found.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: try the sweep without a GPU")
-    found.add_argument("--list", action="store_true", help="list the missing cells; run nothing")
+    found.add_argument("--stale", action="store_true",
+                       help="measure, instead of what is missing, the cells whose plan has changed")  # fmt: skip
+    found.add_argument("--list", action="store_true", help="list the cells that would be measured; run nothing")
     found.add_argument("--report", action="store_true", help="report on the file; run nothing")
     found.add_argument(
         "--strict", action="store_true", help="exit with 1 unless the file has all cells and all meet their goals"
@@ -382,7 +425,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     peers = [name for name in options.peers.split(",") if name]
     options.peers = ["kiln", *peers]
     wanted = cells(options.kernels, options.rows, options.widths, options.dtypes)
-    left = missing(wanted, read(options.csv), options.peers, options.close)[: options.limit]
+    known = read(options.csv)
+    if options.stale:
+        left = [case for case in wanted if is_stale(case, known.get(cell_of(case), {}))]
+    else:
+        left = missing(wanted, known, options.peers, options.close)
+    left = left[: options.limit]
     if options.list:
         print("\n".join(case.name for case in left))
         return 0

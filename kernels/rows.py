@@ -25,16 +25,22 @@ THREAD_BYTES = 64
 VECTOR_BYTES = 16
 WARP = 32
 BLOCK_THREADS = 128
-# A block holds at most this many elements of a row (512 threads, 32 float32 registers each), so that two blocks share a
-# multiprocessor and one loads while the other computes. Longer rows use more blocks, in a cluster.
-BLOCK_ELEMENTS = 16384
-LARGEST_BLOCK_ELEMENTS = 32768
+LARGEST_THREADS = 1024
+RESIDENT_THREADS = 2048
+# Elements of a row that a thread holds as float32, a register each. A block has at most 512 threads, so that two blocks
+# share a multiprocessor and one loads while the other computes. Longer rows use more blocks, in a cluster.
+FLOAT_ELEMENTS = 32
+BLOCK_ELEMENTS = 512 * FLOAT_ELEMENTS
+# In a block of 1024 threads, each has 64 registers. 48 of them hold the row and what is combined with it: a register
+# for each element, and half of one for its 16-bit element of each vector.
+HELD_REGISTERS = 48
 # A longer row of 16-bit elements waits for its statistics in the type it was loaded in, 64 elements in 32 registers.
 # Then 64 registers per thread are enough, unless two vectors are needed as well. Blocks are small, so that many share a
 # multiprocessor, each at another point of its work; they are twice as large where the cluster would otherwise be larger
 # than every GPU with clusters supports.
 PACKED_ELEMENTS = 64
 PACKED_THREADS = 128
+SMALL_BLOCK_ELEMENTS = PACKED_THREADS * PACKED_ELEMENTS
 # The compiler takes a few more than 64 registers where none would be needed: a limit for rows of at most 48 elements a
 # thread (softmax of 777×24576 20.8 µs, not 21.5; with 56 elements, values would spill).
 PACKED_REGISTERS = 64
@@ -53,20 +59,34 @@ STREAM_THREADS = 256
 # better.
 MOST_IDLE = 1.1
 SEVERAL_THREADS = 256
-# With two vectors, rows of up to this many elements are read twice, the second time from a nearby cache, in blocks that
-# give each thread one access (LayerNorm of 4096×18944 89 µs instead of 108, of 4096×24576 109 instead of 127). Many of
-# them are taken in turns by one program per multiprocessor, which reads the next row while it works on one (82.1 and
-# 106.4 µs, 777×24576 22.9 instead of 25.1).
-LONG_WITH_VECTORS, LONG_BLOCK = 24576, 4096
-AHEAD_THREADS, AHEAD_REGISTERS = 512, 128
+# With two vectors, long rows are read twice, in blocks of this many elements: by threads with one access to a block
+# where a row exceeds the registers of a block (LayerNorm of 4096×18944 89 µs instead of 108, of 4096×24576 109 instead
+# of 127), and with two where it fills those of a smaller block badly (777×11008 12.5 instead of 13.35, 4096×11008 53.7
+# instead of 55.2). The second time, they come from the L1, if it holds the rows of all blocks that a multiprocessor has
+# at once, in the part of its 256 KB that is left beside shared memory and what is written.
+LONG_BLOCK = 4096
+L1_BYTES = 192 << 10
+# Many long rows are taken in turns by one program per multiprocessor, which reads the next row while it works on one
+# (4096×18944 82.1 µs, 4096×24576 106.4, 777×24576 22.9 instead of 25.1). The two rows take at most 48 of the 128
+# registers of a thread.
+AHEAD_THREADS, AHEAD_REGISTERS, AHEAD_ROW_REGISTERS = 512, 128, 48
+# Two vectors and rows longer than a small block: threads per block, blocks, and the most elements per thread, in the
+# order in which they are tried; a form is for rows that leave none of its threads idle (4096×13824 63 µs; with idle
+# threads 74). With more than 56 elements per thread, two small blocks do better than one of 256 threads (4096×16384 69
+# µs, not 72). At 15,360 columns a thread of the large block has 191 registers, which leaves a multiprocessor one block;
+# of the small ones (148 registers) it holds three.
+FULL_FORMS = (
+    (SEVERAL_THREADS, 1, 56),
+    (PACKED_THREADS, 2, PACKED_ELEMENTS),
+    (SEVERAL_THREADS, 2, PACKED_ELEMENTS),
+)
+# Registers of a multiprocessor, the unit in which a thread gets them, and those of a thread that hold neither a row nor
+# vectors (compiled kernels have 12 to 30).
+REGISTERS, REGISTER_GRAIN, OTHER_REGISTERS = 65536, 8, 16
 # Rows that need one exchange are spread over small blocks, few rows with fewer elements per thread (RMSNorm of 44×16384
 # 3.0 instead of 3.36 µs, of 130×16384 4.53 instead of 4.59, of 130×32768 6.4 instead of 6.75; in dependent launches 2.2
 # instead of 2.65, 3.8 instead of 4.2, 5.5 instead of 6.4).
 FEW_THREADS, FEW_ELEMENTS = 128, 24
-# Two vectors and rows a little longer than these fill a block badly: they are read twice, too, by threads with two
-# accesses to a block (LayerNorm of 777×11008 12.5 instead of 13.35 µs, of 4096×11008 53.7 instead of 55.2).
-SHORT_LONG, LONG_LONG = 8192, 12288
-RESIDENT_THREADS = 2048
 # One exchange of the warps' results costs less than two, as long as a thread holds few elements, or where exchanges
 # take longest, over a large cluster (softmax of 44×24576 4.30 µs, not 4.62).
 PART_ELEMENTS = 40
@@ -135,6 +155,11 @@ def _cpu_plan(n: int) -> RowPlan:
     return RowPlan(tile_side(n))
 
 
+def _largest_block(vectors: int) -> int:
+    """Elements of a row that a block of the most threads holds, beside ``vectors`` vectors of 16-bit elements."""
+    return LARGEST_THREADS * min(FLOAT_ELEMENTS, int(HELD_REGISTERS / (1 + vectors / 2)))
+
+
 def _small_blocks(
     rows: int, n: int, itemsize: int, streams: int, machine: Machine, vectors: int, thread_bytes: int
 ) -> tuple[int, int] | None:
@@ -168,12 +193,14 @@ def _long(
         alone = streams == 1 and vectors == 0 and n <= 512 * PART_ELEMENTS
         return (512, 1) if alone else None
     # At most one row per multiprocessor. Where each element takes many operations, use all threads of one block
-    # (softmax of 130×24576 6.2 µs, not 6.5, LayerNorm of 130×18944 5.7, not 6.4); otherwise small blocks finish sooner
-    # than large ones (residual and RMSNorm of 130×18944 6.8 µs, not 9.0).
-    whole = LARGEST_BLOCK_ELEMENTS if vectors < 2 else BLOCK_ELEMENTS * 3 // 2
-    if thread_bytes >= THREAD_BYTES and rows <= machine.processors and n <= whole:
-        # A thread that holds 32 elements has company on its multiprocessor (softmax of 130×32768 7.41, not 7.54).
-        return (1024, 1) if vectors or n <= 1024 * 24 else (512, 2)
+    # (softmax of 130×24576 6.2 µs, not 6.5, LayerNorm of 130×18944 5.7, not 6.4), or of two blocks, which leave room
+    # for others on the multiprocessor, if a thread would hold more than 24 elements (softmax of 130×32768 7.41 µs, not
+    # 7.54). Otherwise small blocks finish sooner than large ones (residual and RMSNorm of 130×18944 6.8 µs, not 9.0).
+    if thread_bytes >= THREAD_BYTES and rows <= machine.processors:
+        if n <= LARGEST_THREADS * FEW_ELEMENTS:
+            return LARGEST_THREADS, 1
+        if n <= _largest_block(vectors):
+            return LARGEST_THREADS // 2, 2
     blocks = kiln.next_power_of_2(-(-n // (SEVERAL_THREADS * PACKED_ELEMENTS)))
     return (SEVERAL_THREADS, blocks) if blocks <= PORTABLE_CLUSTER else None
 
@@ -189,9 +216,7 @@ def _cluster(rows: int, n: int, itemsize: int, streams: int, machine: Machine, v
     packed = itemsize == 2 and streams == 1 and vectors < 2 and rows * cluster >= 2 * machine.processors
     if not packed:
         cluster = min(machine.largest_cluster, kiln.next_power_of_2(-(-n // BLOCK_ELEMENTS)))
-    # With 64 registers a thread, 32 of them for the row, there is no room for a weight and a bias.
-    most = LARGEST_BLOCK_ELEMENTS if vectors < 2 else BLOCK_ELEMENTS * 3 // 2
-    return (cluster, packed) if n <= cluster * most else None
+    return (cluster, packed) if n <= cluster * _largest_block(vectors) else None
 
 
 def _elements(
@@ -207,7 +232,7 @@ def _elements(
     elif rows <= 4 * machine.processors:
         each = max(vector, each // 2)
     if part > BLOCK_ELEMENTS:
-        return max(each, 32)
+        return max(each, FLOAT_ELEMENTS)
     # Two arrays take twice as long to arrive: one access to each, by as many threads as possible.
     threads = 512 if streams == 1 else 1024
     each = max(each, vector * -(-part // (threads * vector)))
@@ -229,36 +254,96 @@ def _ragged(n: int, threads: int, cluster: int, most: int, streams: int, vectors
 
     ``most``: the largest allowed number of blocks in a cluster. Beside two vectors of weights, a thread has room for 64
     elements if none is masked, or if four small blocks share the row and read the weights late (LayerNorm of 4096×14000
-    81 instead of 98 µs). Two small full blocks do better than a large one
-    (4096×16384 69 instead of 72), but only if they are full (of 13824 or 14336 columns 74 instead of 63).
+    81 instead of 98 µs).
     """
-    if vectors > 1 and n > 8192:
-        if n == 2 * PACKED_THREADS * 64 and most > 1:
-            return PACKED_THREADS, 2
-        for blocks in (1, 2)[:most]:
-            if n <= blocks * SEVERAL_THREADS * 64 and _block(n, SEVERAL_THREADS, blocks, 8, 2) == n:
-                return SEVERAL_THREADS, blocks
-        return (PACKED_THREADS, 4) if most >= 4 and n <= 4 * PACKED_THREADS * 64 else (threads, cluster)
-    # With no other registers needed, a row of that length does better on fewer threads that hold more of it (softmax of
-    # 777×16384 15.0 instead of 16.8 µs, of 4096×16384 66.5 instead of 68.1, of 777×12288 11.9 instead of 12.5).
-    if vectors == 0 and streams == 1 and 8192 < n <= SEVERAL_THREADS * 64:
+    if vectors > 1 and n > SMALL_BLOCK_ELEMENTS:
+        for full, blocks, each in FULL_FORMS:
+            if blocks <= most and n <= full * blocks * each and _block(n, full, blocks, 8, 2) == n:
+                return full, blocks
+        return (PACKED_THREADS, 4) if most >= 4 and n <= 4 * SMALL_BLOCK_ELEMENTS else (threads, cluster)
+    # With no other registers needed, a row does better on fewer threads that hold more of it (softmax of 777×16384 15.0
+    # instead of 16.8 µs, of 4096×16384 66.5 instead of 68.1, of 777×12288 11.9 instead of 12.5).
+    if vectors == 0 and streams == 1 and threads > SEVERAL_THREADS and n <= SEVERAL_THREADS * PACKED_ELEMENTS:
         if _block(n, SEVERAL_THREADS, 1, 8, 4) <= 1.05 * n:
             return SEVERAL_THREADS, 1
-    if vectors > 1 or n <= 4096 or _block(n, threads, cluster, 8, 4) <= MOST_IDLE * n:
+    # 256 threads for each array that is read are few enough.
+    if vectors > 1 or threads <= SEVERAL_THREADS * streams or _block(n, threads, cluster, 8, 4) <= MOST_IDLE * n:
         return threads, cluster
-    blocks = kiln.next_power_of_2(-(-n // (SEVERAL_THREADS * (64 if streams == 1 else 48))))
+    each = PACKED_ELEMENTS if streams == 1 else FEW_ROWS_ELEMENTS
+    blocks = kiln.next_power_of_2(-(-n // (SEVERAL_THREADS * each)))
     return (SEVERAL_THREADS, blocks) if blocks <= most else (threads, cluster)
 
 
 def _even(n: int, threads: int, streams: int) -> tuple[int, int]:
     """Threads per block, and elements of the narrowest access, for few rows of 16-bit elements that would leave many
     threads of a larger block idle (softmax of 130×5120 2.92 instead of 3.12 µs, residual and RMSNorm of 44×5120 2.7
-    instead of 2.85)."""
-    if not 4096 < n < 8192 or _block(n, threads, 1, 8, 4) <= MOST_IDLE * n:
+    instead of 2.85). Fewer threads request at most ``THREAD_BYTES`` each, so that all of a row is in flight at once."""
+    fewer = SEVERAL_THREADS * streams
+    in_flight = 2 * n * streams <= fewer * THREAD_BYTES
+    if threads <= fewer or not in_flight or _block(n, threads, 1, 8, 4) <= MOST_IDLE * n:
         return threads, 4
     if streams > 1:
-        return 512, 8
-    return (SEVERAL_THREADS if _block(n, SEVERAL_THREADS, 1, 8, 4) == n else threads), 4
+        return fewer, 8
+    return (fewer if _block(n, fewer, 1, 8, 4) == n else threads), 4
+
+
+def _rows_at_once(block: int, threads: int, cluster: int, itemsize: int, streams: int, vectors: int) -> float:
+    """How many rows the registers and threads of a multiprocessor are enough for, by estimate."""
+    held = block / (threads * cluster) * (streams + vectors * itemsize / 4)
+    registers = -(-int(held + OTHER_REGISTERS) // REGISTER_GRAIN) * REGISTER_GRAIN
+    return min(RESIDENT_THREADS // threads, REGISTERS // (threads * registers)) / cluster
+
+
+def _early(
+    block: int,
+    threads: int,
+    cluster: int,
+    rows: int,
+    n: int,
+    itemsize: int,
+    streams: int,
+    machine: Machine,
+    vectors: int,
+    thread_bytes: int,
+) -> bool:
+    """Whether the next launch may begin before this one ends. Its blocks then go where there is room beside this one's,
+    which can cost more than it gains.
+
+    Rows about as many as multiprocessors should go one to each. Where a row and a half fit, some get none of the next
+    launch and others two (RMSNorm of 130×18944 4.65 instead of 4.46 µs). Where more fit, those without a row of this
+    launch get several, which delays rows of many operations (softmax of 130×6656 3.0 or 3.8 µs, LayerNorm of 130×3072
+    2.2 or 2.6), unless a thread makes only one access. Where one fits, the next begins as this one ends (LayerNorm of
+    130×16384 4.36 instead of 4.66 µs, of 130×13824 4.1 instead of 4.55).
+    """
+    if 2 * rows > machine.processors >= rows:
+        at_once = _rows_at_once(block, threads, cluster, itemsize, streams, vectors)
+        if thread_bytes >= THREAD_BYTES:
+            return at_once <= 1 or n * itemsize <= threads * cluster * VECTOR_BYTES
+        return not 1 < at_once < 2
+    # Of many rows, blocks still wait for a place: four that share a row, or large ones with idle threads, lose more by
+    # waiting longer (4 % of LayerNorm's time at 14,000 columns, 3 % at 11,008).
+    many = itemsize == 2 and vectors > 1 and rows > 4 * machine.processors
+    return not many or (cluster < 4 and threads <= SEVERAL_THREADS)
+
+
+def _read_twice(rows: int, n: int, vectors: int, machine: Machine, streaming: bool) -> RowPlan | None:
+    """The plan for rows of 16-bit elements that two vectors leave no room for, or too little; else None."""
+    vector, many = VECTOR_BYTES // 2, rows > 4 * machine.processors
+    if vectors < 2 or n <= SMALL_BLOCK_ELEMENTS:
+        return None
+    if n > BLOCK_ELEMENTS:
+        # On GPUs without clusters a few registers would spill.
+        if many and machine.largest_cluster > 1 and n <= AHEAD_THREADS * AHEAD_ROW_REGISTERS:
+            block, warps, programs = tile_side(n, AHEAD_THREADS * vector), AHEAD_THREADS // WARP, machine.processors
+            # A launch that begins early finds no registers free.
+            return RowPlan(block, 1, warps, 1, False, programs, AHEAD_REGISTERS, streaming, early=False)
+        threads = LONG_BLOCK // vector
+    elif many and _block(n, SEVERAL_THREADS, 1, vector, 2) > n:
+        threads = SEVERAL_THREADS
+    else:
+        return None
+    at_once = RESIDENT_THREADS // threads * 2 * n
+    return RowPlan(LONG_BLOCK, num_warps=threads // WARP, loop=True) if at_once <= L1_BYTES else None
 
 
 @functools.lru_cache(maxsize=4096)
@@ -273,40 +358,23 @@ def _gpu_plan(
         # For two arrays the narrowest tile: with fewer registers, blocks of the next launch fit too (5.99, not 7.17
         # µs).
         block = tile_side(n, threads * cluster * (2 if streams > 1 else vector))
-        return RowPlan(block, 1, threads // WARP, cluster, streaming=streaming)
+        early = _early(block, threads, cluster, *shape)
+        return RowPlan(block, 1, threads // WARP, cluster, streaming=streaming, early=early)
     spread = _cluster(rows, n, itemsize, streams, machine, vectors)
     if spread is None:
         return RowPlan(8192, num_warps=16, loop=True)
-    if itemsize == 2 and vectors > 1 and BLOCK_ELEMENTS < n <= LONG_WITH_VECTORS:
-        # On GPUs without clusters a few registers would spill.
-        if rows > 4 * machine.processors and machine.largest_cluster > 1:
-            block, warps = tile_side(n, AHEAD_THREADS * vector), AHEAD_THREADS // WARP
-            # A launch that begins early finds no registers free.
-            return RowPlan(
-                block,
-                num_warps=warps,
-                registers=AHEAD_REGISTERS,
-                programs=machine.processors,
-                streaming=streaming,
-                early=False,
-            )
-        return RowPlan(LONG_BLOCK, num_warps=LONG_BLOCK // (WARP * vector), loop=True)
-    if itemsize == 2 and vectors > 1 and SHORT_LONG < n <= LONG_LONG and rows > 4 * machine.processors:
-        if all(_block(n, SEVERAL_THREADS, blocks, vector, 2) > n for blocks in (1, 2)):
-            return RowPlan(LONG_BLOCK, num_warps=SEVERAL_THREADS // WARP, loop=True)
+    if itemsize == 2 and (twice := _read_twice(rows, n, vectors, machine, streaming)):
+        return twice
     cluster, packed = spread
     part = -(-n // cluster)
     if packed:
         each = PACKED_ELEMENTS
     else:
         each = _elements(rows, n, part, itemsize, streams, machine, thread_bytes, streaming)
-    threads = min(1024, kiln.next_power_of_2(-(-part // each)))
+    threads = min(LARGEST_THREADS, kiln.next_power_of_2(-(-part // each)))
     # A row has at least one warp. A lone row waits less with a whole block of narrow accesses (RMSNorm of 1×512 1.63
     # instead of 1.72 µs).
     least = vector // 2
-    # Where there is about one row per multiprocessor, an early next launch gets its blocks placed before the blocks of
-    # this one are gone, and unevenly (softmax of 130×6656 3.0 or 3.8 µs, LayerNorm of 130×3072 2.2 or 2.6).
-    early = not (2 * rows > machine.processors >= rows and thread_bytes >= THREAD_BYTES and 1024 < n)
     if n >= WARP * vector:
         threads = max(threads, WARP)
     if rows <= machine.processors and n >= BLOCK_THREADS * least:
@@ -317,15 +385,12 @@ def _gpu_plan(
         elif rows > 4 * machine.processors:
             most = min(machine.largest_cluster, PORTABLE_CLUSTER)
             threads, cluster = _ragged(n, threads, cluster, most, streams, vectors)
-            if vectors > 1 and n > 8192:
+            if vectors > 1 and n > SMALL_BLOCK_ELEMENTS:
                 least = 2
             elif vectors == 0 and streams == 1 and threads == SEVERAL_THREADS and cluster == 1:
                 # Narrow accesses that leave nothing idle, rather than masks (softmax of 777×6656 6.95 µs, not 7.29).
                 most = MOST_IDLE * n
                 least = 2 if _block(n, threads, 1, vector, least) > most and n % (threads * 2) == 0 else least
-            # A launch that begins early takes the place of blocks still waiting: of rows with four blocks, or of large
-            # blocks with idle threads (4 % of LayerNorm's time at 14,000 columns, 3 % at 11,008).
-            early = vectors < 2 or (cluster < 4 and (n <= 8192 or threads <= SEVERAL_THREADS))
     # Of two arrays, half the threads if all rows then fit at once (residual + RMSNorm of 777×3584 6.97 µs, not 7.20).
     resident = RESIDENT_THREADS * machine.processors
     if streams > 1 and cluster == 1 and threads >= 512 and rows * threads // 2 <= resident < rows * threads:
@@ -333,6 +398,7 @@ def _gpu_plan(
     block = _block(n, threads, cluster, vector, least)
     if threads >= BLOCK_THREADS or cluster > 1:
         registers = PACKED_REGISTERS if packed and vectors == 0 and part <= PACKED_THREADS * FEW_ROWS_ELEMENTS else None
+        early = _early(block, threads, cluster, *shape)
         return RowPlan(block, 1, max(1, threads // 32), cluster, registers=registers, streaming=streaming, early=early)
     several = BLOCK_THREADS // threads
     # Rows of two arrays take longer, and more blocks hide that (residual + RMSNorm of 777×512 2.65 µs, not 2.73).

@@ -30,7 +30,9 @@ ACCESS: kl.constexpr = kl.constexpr(8)
 
 
 def _layer_bytes(n: int) -> int:
-    return 128 if 4096 < n <= policy.BLOCK_ELEMENTS else policy.THREAD_BYTES
+    """More where a row would otherwise exceed the smallest block, as long as it does not exceed the largest."""
+    smallest = policy.BLOCK_THREADS * policy.FLOAT_ELEMENTS
+    return 2 * policy.THREAD_BYTES if smallest < n <= policy.BLOCK_ELEMENTS else policy.THREAD_BYTES
 
 
 # ---- RMSNorm ---------------------------------------------------------------------------------------------------------

@@ -221,6 +221,20 @@ def test_plans_that_lose_by_it_do_not_use_dependent_launch():
             (44, 6656, 0, 64, True),
             (133, 6656, 0, 64, True),
             (130, 18944, 0, 64, True),
+            # A multiprocessor has room for two rows, one and a half, one.
+            (130, 16384, 1, 32, True),
+            (130, 16385, 1, 32, False),
+            (130, 18944, 1, 32, False),
+            (130, 20481, 1, 32, True),
+            (44, 18944, 1, 32, True),
+            (133, 18944, 1, 32, True),
+            # Of many operations: two, one; one access per thread.
+            (130, 12288, 2, 128, False),
+            (130, 12289, 2, 128, True),
+            (130, 16384, 2, 128, True),
+            (130, 16384, 0, 64, False),
+            (130, 1024, 0, 64, True),
+            (130, 1025, 0, 64, False),
         ):
             found = rows.plan(rows_, n, 2, 1, DEFAULT_GPU, vectors, asked)
             assert ("pdl" in found.meta(rows_, n, DEFAULT_GPU)) == early, (rows_, n, vectors)
@@ -244,6 +258,23 @@ def test_long_rows_with_two_vectors_are_read_twice_or_ahead():
     ):
         found = rows.plan(rows_, n, itemsize, 1, DEFAULT_GPU, vectors)
         assert not found.loop and not found.programs, (rows_, n, itemsize, vectors)
+
+
+@pytest.mark.parametrize("count", [300, 777, 4096])
+def test_rows_that_are_read_twice_stay_in_the_l1(count):
+    """At most 192 KB for the rows of all blocks that are resident at once."""
+    for n in [*range(8200, 40000, 331), 12288, 12289, 24576, 24577]:
+        found = rows.plan(count, n, 2, 1, DEFAULT_GPU, 2, 128 if n <= 16384 else 64)
+        assert not found.loop or 2048 // (32 * found.num_warps) * 2 * n <= 192 << 10, n
+        assert found.loop or found.programs or found.block <= 64 * 32 * found.num_warps * found.cluster, n
+
+
+def test_full_rows_of_two_vectors_take_small_blocks():
+    """With more than 56 elements per thread, two blocks of 128 threads, not one of 256; one without clusters."""
+    for n, warps, cluster in ((13824, 8, 1), (14336, 8, 1), (14848, 4, 2), (15360, 4, 2), (16384, 4, 2)):
+        found = rows.plan(4096, n, 2, 1, DEFAULT_GPU, 2, 128)
+        assert (found.block, found.num_warps, found.cluster) == (n, warps, cluster), n
+        assert rows.plan(4096, n, 2, 1, OLDER, 2, 128).cluster == 1
 
 
 def test_short_rows_have_a_warp():

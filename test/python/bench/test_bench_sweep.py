@@ -60,11 +60,11 @@ def run(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(suite, "needs_torch", lambda: None)
     log = tmp_path / "compiled"
 
-    def run(*words, fails="", slow="", dies="", inductor=10.0, tuned=None):
+    def run(*words, fails="", slow="", dies="", inductor=10.0, tuned=None, gpu="G"):
         log.write_text("")
         script = COMPILER.replace("DIES", repr(dies)).replace("UNTUNED", repr(ahead.UNTUNED))
         (tmp_path / "ahead.py").write_text(script.replace("LOG", repr(str(log))))
-        facts = {"gpu": "G", "commit": "abc"}
+        facts = {"gpu": gpu, "commit": "abc"}
         monkeypatch.setattr(sweep, "start", lambda *_: (Meter(fails, slow, inductor, tuned or inductor), facts))
         code = sweep.main([*FEW, "--csv", str(tmp_path / "sweep.csv"), *words])
         return code, capsys.readouterr().out.splitlines()
@@ -230,7 +230,73 @@ def test_the_report_names_slow_cells_and_losses_with_dependent_launch(run):
     mean = (2.0**3 * 0.625) ** 0.25
     assert f"kiln+pdl: 4 cells, geometric mean {mean:.3f}, 1 under 0.95" in said
     assert f"  0.625 of inductor: {slow}" in said
-    assert said[-2:] == ["slower with dependent launch than without by more than 2%: 1 cells", f"  0.500: {slow}"]
+    assert said[-3:-1] == ["slower with dependent launch than without by more than 2%: 1 cells", f"  0.500: {slow}"]
+    assert said[-1].endswith("0 cells (--stale measures them again); plan not known: 4")
+
+
+H200 = "NVIDIA H200"
+
+
+def change(path, **columns):
+    """Writes these columns into the lines of Kiln's variants for RMSNorm 44×5120; None removes a column."""
+    with open(path, newline="") as file:
+        lines = list(csv.DictReader(file))
+    for line in lines:
+        if line["kernel"] == "rms_norm" and line["width"] == "5120" and line["provider"] in cells.VARIANTS:
+            line.update({name: value for name, value in columns.items() if value is not None})
+    names = [name for name in lines[0] if columns.get(name, "") is not None]
+    with open(path, "w", newline="") as file:
+        writer = csv.DictWriter(file, names, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(lines)
+
+
+def test_the_plan_of_a_cell_is_what_the_library_launches():
+    case = cells.case_of("layer_norm", 4096, 18944, "bfloat16")
+    plain = cells.plan_of(case, "kiln", H200)
+    kernel, *facts = plain.split()
+    assert kernel == "layer_norm_ahead_kernel" and {"grid=132", "BLOCK=20480", "num_warps=16", "streaming"} <= set(
+        facts
+    )
+    other = cells.case_of("rms_norm", 44, 5120, "float16")
+    assert cells.plan_of(other, "kiln+pdl", H200) == cells.plan_of(other, "kiln", H200) + " single_wave pdl"
+    swiglu = cells.plan_of(cells.case_of("swiglu", 4096, 512, "float16"), "kiln", H200)
+    assert swiglu.startswith("swiglu_kernel grid=2048 BLOCK=1024 NUMBERING=one row FULL ")
+    # Peers have no plan, and nothing is known of a GPU that is neither here nor in the table.
+    assert cells.plan_of(case, "quack", H200) == cells.plan_of(case, "kiln", "another") == ""
+
+
+def test_cells_with_another_plan_are_named_and_measured_again(run, tmp_path):
+    path, name = tmp_path / "sweep.csv", "rms_norm 44×5120 bf16"
+    _, said = run("--strict", gpu=H200)
+    assert said[-1] == ("measured with another plan than the library chooses now: 0 cells (--stale measures them "
+                        "again); plan not known: 0")  # fmt: skip
+    recorded = {
+        line["provider"]: line["plan"] for line in sweep.read(str(path))["rms_norm", 44, 5120, "bfloat16"].values()
+    }
+    case = cells.named(name)
+    assert recorded == {"inductor": "", **{each: cells.plan_of(case, each, H200) for each in cells.VARIANTS}}
+    assert run("--list", "--stale")[1] == [""]
+    change(path, plan="rms_norm_kernel grid=44 BLOCK=8192 num_warps=32")
+    code, said = run("--report", "--strict")
+    assert code == 1 and said[-2:] == [said[-2], f"  {name}"] and ": 1 cells" in said[-2]
+    assert run("--list")[1] == [""] and run("--list", "--stale")[1] == [name]
+    _, said = run("--stale", gpu=H200)
+    assert said[0].startswith(f"   1 {name}: inductor 10.000") and ": 0 cells" in said[-1]
+    assert run("--list", "--stale")[1] == [""] and run("--report", "--strict")[0] == 0
+
+
+def test_a_file_without_plans_is_continued(run, tmp_path):
+    path = tmp_path / "sweep.csv"
+    run("--limit", "3", gpu=H200)
+    change(path, plan=None)
+    assert "plan" not in path.read_text().splitlines()[0].split(",")
+    assert run("--report")[1][-1].endswith("0 cells (--stale measures them again); plan not known: 3")
+    assert run("--list", "--stale")[1] == [""]
+    _, said = run(gpu=H200)
+    assert said[-1].endswith("plan not known: 3")
+    found = [line for lines in sweep.read(str(path)).values() for line in lines.values()]
+    assert {line["gpu"] for line in found} == {H200} and len([line for line in found if line["plan"]]) == 2
 
 
 def test_a_cell_that_fails_is_recorded_and_named(run, tmp_path):
