@@ -5,9 +5,9 @@
 {functions}
 
 One folder per family: ``kernel.py`` holds the kernels and the functions that launch them, ``reference.py`` the same
-mathematics in numpy and float64, ``configs.py`` sizes and the cases that ``make demo`` shows, ``README.md`` what is
-computed and where it rounds. ``views.py`` defines arrays as kernels see them; ``rows.py``, ``flat.py`` and
-``machine.py`` choose launches, ``launches.py`` lists them without launching.
+mathematics in numpy and float64, ``cases.py`` what ``make demo`` shows, ``README.md`` what is computed and where it
+rounds. ``views.py`` defines arrays as kernels see them; ``rows.py``, ``flat.py`` and ``machine.py`` choose launches,
+``launches.py`` lists them without launching.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ FUNCTIONS = {
     "matmul": ("gemm", "a @ b of matrices or batches, with scale, bias, activation and residual"),
     "linear": ("gemm", "x @ weightᵀ, with what matmul adds to a product"),
     "attention": ("attention", "softmax(q kᵀ · scale) v: causal, windows, softcap, sinks, ALiBi, bias"),
-    "attention_varlen": ("attention", "attention of sequences that lie behind one another"),
+    "attention_varlen": ("attention", "attention of concatenated sequences of different lengths"),
     "attention_backward": ("attention", "gradients of attention's q, k and v"),
     "attention_varlen_backward": ("attention", "gradients of attention_varlen's q, k and v"),
     "flex_attention": ("attention", "attention whose scores and masks are functions of yours"),

@@ -39,7 +39,7 @@ class Launch:
 
 
 class _Specialised(Exception):
-    """Carries the launcher's specialisation out, past the launch."""
+    """Raised to leave a launch with the specialisation that the launcher found."""
 
     def __init__(self, found: Any, disjoint: Any):
         super().__init__()
@@ -60,7 +60,7 @@ def launches_of(run: Callable[[], Any], where: Machine = DEFAULT_GPU) -> list[La
     The arrays are host arrays and may be uninitialised; the results are meaningless.
     """
     from kiln import knobs
-    from kiln.runtime.jit import make_parameter, recording
+    from kiln.runtime.jit import recording
 
     found: list[Launch] = []
 
@@ -72,10 +72,9 @@ def launches_of(run: Callable[[], Any], where: Machine = DEFAULT_GPU) -> list[La
             try:
                 binder.run(*args, grid=(1,), **named)
             except _Specialised as seen:
-                parameters = [make_parameter(p.name, item) for p, item in zip(kernel.params, seen.found, strict=True)]
                 options = {name: value for name, value in kwargs.items() if name not in names}
                 shape = grid if isinstance(grid, tuple) else (grid,)
-                found.append(Launch(kernel, tuple(parameters), tuple(seen.disjoint), shape, options))
+                found.append(Launch(kernel, tuple(seen.found), tuple(seen.disjoint), shape, options))
 
         return bind
 
@@ -87,4 +86,4 @@ def launches_of(run: Callable[[], Any], where: Machine = DEFAULT_GPU) -> list[La
 def library_calls() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Named calls that reach every kernel of the library in the forms that matter: each family's ``calls()``."""
     for family in FAMILIES:
-        yield from importlib.import_module(f"kiln.kernels.{family}.configs").calls()
+        yield from importlib.import_module(f"kiln.kernels.{family}.cases").calls()

@@ -7,6 +7,7 @@
 #include "python/bindings/Cache.h"
 #include "python/bindings/Interpreter.h"
 #include "python/bindings/ModuleHandle.h"
+#include "python/bindings/PythonSide.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <map>
 #include <mutex>
@@ -158,7 +159,7 @@ static py::list diagnosticsToPython(const CompileResult &result) {
       failure["option"] = f->resource->option;
     }
   }
-  py::module_::import("kiln.compiler").attr("raise_failure")(diagnosticsToPython(result), failure);
+  kiln::python::CompilerSide::get().raiseFailure(diagnosticsToPython(result), failure);
   throw std::logic_error("kiln.compiler.raise_failure returned");
 }
 
@@ -171,6 +172,7 @@ class PyArtifact {
 public:
   PyArtifact(std::shared_ptr<Program> program, std::string source, Stage from, CompileOptions options)
       : program(std::move(program)), source(std::move(source)), from(from), options(std::move(options)) {
+    kiln::python::CompilerSide::get();
     result = run(this->options);
     if (!result.succeeded())
       raiseFailure(result);
@@ -235,7 +237,7 @@ public:
     Stage last = std::min(options.to, Stage::Asm);
     std::string name = asked ? *asked : stageInfo(last, kind()).name.str();
     if (name == "sass")
-      return py::cast<std::string>(py::module_::import("kiln.toolchain").attr("disassemble")(binary()));
+      return kiln::python::CompilerSide::get().disassemble(binary()).cast<std::string>();
     Stage stage = stageFromName(name);
     if (!isStageOf(name, kind()) && name != "object")
       throw py::value_error("unknown stage '" + name + "' of this target: expected one of " +

@@ -37,15 +37,11 @@ static PyLoadedKernel load(py::bytes binary, const std::string &metadataText, in
   return {*kernel};
 }
 
-static py::list parseSignature(const std::vector<std::string> &items) {
-  py::list result;
-  for (const std::string &item : items) {
-    ErrorOr<launch::Specialization> parsed = launch::parseSpecialization(item);
-    if (!parsed.ok())
-      raiseStatus(parsed.getStatus());
-    result.append(toPython(*parsed));
-  }
-  return result;
+static py::object parseParameter(const std::string &name, const std::string &text) {
+  ErrorOr<launch::Specialization> parsed = launch::parseSpecialization(text);
+  if (!parsed.ok())
+    raiseStatus(parsed.getStatus());
+  return toPython(*parsed, name);
 }
 
 void kiln::python::bindLaunch(py::module_ &m) {
@@ -58,8 +54,8 @@ void kiln::python::bindLaunch(py::module_ &m) {
         "Loads an artifact's code (bytes) with its metadata (JSON text) on the device of its target's kind; `device` "
         "says "
         "which GPU, `label` stands for the kernel in messages.");
-  m.def("parse_signature", parseSignature, py::arg("items"),
-        "Specialisations from text such as '*fp32:16', 'i32', '1024': tuples as the launcher hands them to Python.");
+  m.def("parse_parameter", parseParameter, py::arg("name"), py::arg("text"),
+        "The specialisation that text such as '*fp32:16', 'i32' or '1024' describes, as a launch has it.");
   m.def("set_num_threads", &ThreadPool::setSize, py::arg("count"), "Worker threads of the CPU device; 0: one per CPU.");
   m.def("set_warn_strides", &python::setWarnStrides, py::arg("on"),
         "Whether launches warn of arrays whose elements are not in the order of their indices.");

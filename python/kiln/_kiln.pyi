@@ -1,10 +1,11 @@
 """Types of the extension module: the runtime in C++, and by its names the compiler, `kiln._compiler`, which is loaded
 when one of them is first asked for. Checked against it by test_stub.py."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from kiln.runtime.owner import LaunchOwner
+from kiln.frontend.signature import Parameter
+from kiln.tune.configs import Config
 
 # -- Making IR (kiln._compiler, bindings/Builder.cpp): values, regions and locations are integer handles. --
 
@@ -180,6 +181,61 @@ class LaunchTerms:
     @property
     def watched(self) -> list[tuple[Any, Any, Any]]: ...
 
+class ResourceNeed:
+    """What a launch needs of a machine, and what there is; negative if only the resource is known."""
+
+    @property
+    def resource(self) -> str: ...
+    @property
+    def required(self) -> int: ...
+    @property
+    def available(self) -> int: ...
+    @property
+    def option(self) -> str: ...
+
+class Refusals:
+    """What words the errors of refused launches. Each raises, except that `grid_key` raises only if the error is about
+    the launch's arguments, and `strides` warns."""
+
+    def __init__(
+        self,
+        *,
+        binding: Callable[[tuple[Any, ...], dict[str, Any]], None],
+        argument: Callable[[str, Any, str, str], None],
+        grid: Callable[[Any, str], None],
+        grid_key: Callable[[KeyError, dict[str, Any]], None],
+        device: Callable[[str], None],
+        preparing: Callable[[], None],
+        status: Callable[[Any, str, str, ResourceNeed | None], None],
+        failure: Callable[[dict[str, Any]], None],
+        strides: Callable[[str, Any], None],
+    ) -> None: ...
+    @property
+    def binding(self) -> Callable[[tuple[Any, ...], dict[str, Any]], None]: ...
+    @binding.setter
+    def binding(self, how: Callable[[tuple[Any, ...], dict[str, Any]], None], /) -> None: ...
+
+class LaunchOwner:
+    """What a launcher asks of the object whose launches it makes: a jit function, or one that stands in for it.
+
+    revalidate   the terms of launches, valid until one of the watched values is replaced by another object
+    compile      the compiled kernel for a key that is new to the launcher, from the specialised parameters, the launch
+                 options, the key; by array, whether no other overlaps its storage; the GPU's number, -1 for the CPU or
+                 -2 if nothing will run; and the prefix of the terms that the launch had, on the same thread
+    forget       called when the launcher has dropped the compiled kernel
+    refusals     called for each refusal
+    """
+
+    def __init__(
+        self,
+        kernel: Any,
+        *,
+        revalidate: Callable[[], LaunchTerms],
+        compile: Callable[[list[Parameter], dict[str, Any], bytes, list[bool], int, str], Any],
+        forget: Callable[[Any], None],
+        refusals: Callable[[], Refusals],
+    ) -> None: ...
+
 class Launcher:
     """Launches one kernel: specialises, packs and runs in one call."""
 
@@ -194,7 +250,13 @@ class Launcher:
     def invalidate(self) -> None: ...
     def kernels(self) -> Any: ...
     def prepare(self, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any], /) -> Prepared: ...
-    def tuned(self, tuner: Any, keys: list[tuple[int, list[str]]], /) -> TunedLauncher: ...
+    def tuned(
+        self,
+        answer: Callable[[tuple[Any, ...], dict[str, Any], Any], TunedAnswer | None],
+        run: Callable[..., Any],
+        keys: list[tuple[int, list[str]]],
+        /,
+    ) -> TunedLauncher: ...
 
 class Prepared:
     """A launch whose arguments are bound."""
@@ -205,6 +267,20 @@ class Prepared:
     def grid(self) -> tuple[int, int, int]: ...
     def __call__(self, *values: Any, stream: Any = ..., **named: Any) -> None: ...
     def time_driver(self, count: int, gap: int = ..., /) -> list[int]: ...
+
+class TunedAnswer:
+    """The configuration that a tuner launches, and what it passes, as long as `config._launch` is `launch` and `kwargs`
+    equals `copied`."""
+
+    def __init__(
+        self,
+        *,
+        config: Config,
+        launch: Any,
+        kwargs: dict[str, Any],
+        copied: dict[str, Any],
+        arguments: dict[str, Any],
+    ) -> None: ...
 
 class TunedLauncher:
     """Launches a tuned kernel by keys that are known."""
@@ -227,7 +303,7 @@ class CallCache:
 def pause_calls(on: bool) -> None: ...
 def note_made(array: Any, like: Any, function: Any, arguments: tuple[Any, ...], named: Any) -> None: ...
 def load(binary: bytes, metadata: str, device: int = ..., label: str = ...) -> LoadedKernel: ...
-def parse_signature(items: Sequence[str]) -> list[tuple[Any, ...]]: ...
+def parse_parameter(name: str, text: str) -> Parameter: ...
 def set_launch_hooks(enter: Any, exit: Any) -> None: ...
 def set_num_threads(count: int) -> None: ...
 def set_warn_strides(on: bool) -> None: ...

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def complete(options: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """`options` with what they leave open taken from the switches."""
+    """`options`, completed from the switches."""
     full: dict[str, Any] = {
         "target": knobs.target,
         "check": knobs.check,
@@ -49,7 +49,7 @@ def _device_row() -> str:
 
 
 def is_gpu(target: str) -> bool:
-    """Whether the row `target` is an NVIDIA GPU; a name that is no row is none."""
+    """Whether the row `target` is an NVIDIA GPU; false for a name without a row."""
     from kiln import _kiln
 
     return _kiln.target_kind(target) == "cuda"
@@ -65,7 +65,7 @@ def compile(module: Module, options: Mapping[str, Any] | None = None) -> Artifac
 def compile_text(text: str, stage: str, options: Mapping[str, Any] | None = None) -> Artifact:
     """Compiles the text of any stage but the last.
 
-    The text says what target it is for, unless `options["target"]` does.
+    The target is `options["target"]` if given, else the one named in the text.
     """
     from kiln import _kiln
 
@@ -106,9 +106,10 @@ def _range(frame: tuple[str, int, int, int, int, str]) -> errors.SourceRange:
 
 
 def raise_failure(diagnostics: list[dict[str, Any]], failure: dict[str, Any] | None) -> None:
-    """Raises what a failed compile stands for; called by `_kiln`.
+    """Raises the exception that describes a failed compile; called by `_kiln`.
 
-    The user's mistake wins over a failure that followed from it. A message may end in a line "hint: ...".
+    A mistake of the user takes precedence over an internal failure that it caused. A message may end in a line
+    "hint: ...".
     """
     for diagnostic in diagnostics:
         if not diagnostic["user"]:

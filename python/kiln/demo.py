@@ -1,6 +1,6 @@
 """``make demo``: runs every case of the kernel library, checks it against float64, and shows speed in a table.
 
-On the GPU if there is one: its times are the GPU's own, its caches as the run before left them.
+Runs on the GPU if there is one. Times are then the GPU's own, and caches are as the previous run left them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from typing import Any
 from kiln.kernels import FAMILIES
 from kiln.kernels.case import Case
 
-# Relative error allowed in the norm of an output: a few roundings of its own type, and float32's growth over a sum.
+# The relative error allowed in the norm of an output: a few roundings of its type, plus float32's error growth over a
+# sum.
 ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 
 
 def cases() -> Iterator[tuple[str, Case]]:
     for family in FAMILIES:
-        for case in importlib.import_module(f"kiln.kernels.{family}.configs").CASES:
+        for case in importlib.import_module(f"kiln.kernels.{family}.cases").CASES:
             yield family, case
 
 
@@ -36,7 +37,7 @@ def relative_error(out: Any, exact: Any) -> float:
 
 
 def check(case: Case, out: Any, exact: Any) -> tuple[bool, float]:
-    """Whether every output is within its type's bound, and the worst relative error."""
+    """Whether every output is within the bound for its type, and the largest relative error."""
     outs = out if isinstance(out, tuple) else (out,)
     exacts = exact if isinstance(exact, tuple) else (exact,)
     worst, good = 0.0, len(outs) == len(exacts)
@@ -50,7 +51,7 @@ def check(case: Case, out: Any, exact: Any) -> tuple[bool, float]:
 
 
 def again(case: Case, inputs: dict[str, Any], out: Any) -> Callable[[], Any]:
-    """The run that is timed: into the outputs of the first one where that can be asked for, since a GPU waits while the
+    """The timed run. It reuses the outputs of the first run where the function takes `out`, since a GPU waits while the
     host allocates."""
     if "out" in inspect.signature(case.run).parameters:
         return lambda: case.run(**inputs, out=out)
@@ -82,7 +83,7 @@ COLUMNS = ("kernel", "size", "correct", "error", "time", "speed")
 
 
 class Plain:
-    """The table without rich, where only the wheel is installed: each row as soon as it is known."""
+    """The table without the package rich, as in a bare wheel: prints each row as soon as it is measured."""
 
     WIDTHS = (-20, -36, 7, 9, 12, 16)
 
@@ -104,13 +105,13 @@ class Plain:
 
 
 class Rich:
-    """The table with rich: what is being done on a terminal, then the whole."""
+    """The table with the package rich: progress on a terminal, then the whole table."""
 
     def __init__(self, title: str):
         from rich.console import Console
         from rich.table import Table
 
-        # A pipe or a log has no width of its own: give the table what it needs.
+        # A pipe or a log has no width, so use the width that the table needs.
         self.console = Console() if sys.stdout.isatty() else Console(width=120)
         self.status = self.console.status("")
         self.table = Table(title=title)

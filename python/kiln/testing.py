@@ -37,8 +37,8 @@ def do_bench(
     quantiles: Sequence[float] | None = None,
     return_mode: str = "mean",
 ) -> Any:
-    """Milliseconds that `fn()` takes after a warm-up, by the clock of the GPU if it launches there (marks in the
-    current stream around each run), else by the wall clock. Caches stay as `fn` leaves them.
+    """Milliseconds that `fn()` takes after a warm-up: by the GPU's clock if it launches there (events in the current
+    stream around each run), else by the wall clock. Caches are not flushed between runs.
 
     warmup, rep    about how many milliseconds to spend warming up and measuring
     grad_to_none   tensors whose `.grad` is dropped before each run
@@ -111,10 +111,10 @@ def do_bench_cudagraph(
     quantiles: Sequence[float] | None = None,
     return_mode: str = "mean",
 ) -> Any:
-    """Milliseconds that what `fn()` launches on a GPU takes when it is replayed from a CUDA graph: no time of the host
-    is in it. What launches on no GPU has nothing to replay and is measured by `do_bench`.
+    """Milliseconds that the GPU launches of `fn()` take when they are replayed from a CUDA graph, which excludes the
+    host's time. A function that launches on no GPU is measured by `do_bench`.
 
-    The graph is captured by torch, on a stream of its own; what `fn` does on the host happens once.
+    torch captures the graph on a separate stream; the host code of `fn` runs once.
 
     rep            about how many milliseconds to measure
     grad_to_none, quantiles, return_mode    as for `do_bench`
@@ -209,7 +209,7 @@ def assert_close(x: Any, y: Any, atol: float | None = None, rtol: float | None =
 
 @dataclass
 class Benchmark:
-    """What `perf_report` runs: one line for each of `line_vals`, over the values of `x_names`.
+    """The description of a plot for `perf_report`: one line for each of `line_vals`, over the values of `x_names`.
 
     x_vals    a value for every name, or a tuple with one for each
     line_arg  the parameter that tells the lines apart
@@ -232,7 +232,7 @@ class Benchmark:
 
 @dataclass
 class Mark:
-    """A benchmark function with what to run it on. Made by `perf_report`."""
+    """A benchmark function with its `Benchmark`s. Made by `perf_report`."""
 
     fn: Callable[..., Any]
     benchmarks: Benchmark | list[Benchmark]
@@ -283,7 +283,7 @@ class Mark:
             row: dict[str, Any] = dict(x_args)
             for line, name in zip(benchmark.line_vals, benchmark.line_names, strict=False):
                 measured = self.fn(**x_args, **{benchmark.line_arg: line}, **benchmark.args, **kwargs)
-                # A function may give (value, low, high): the spread goes beside the value.
+                # A function may return (value, low, high): the columns of the spread follow that of the value.
                 if isinstance(measured, (tuple, list)):
                     row[name], row[f"{name}-min"], row[f"{name}-max"] = measured
                 else:
@@ -293,7 +293,7 @@ class Mark:
 
 
 def perf_report(benchmarks: Benchmark | list[Benchmark]) -> Callable[[Callable[..., Any]], Mark]:
-    """Marks a function of the sizes and the line as a benchmark; `.run(print_data=True)` measures it."""
+    """Makes a function of the sizes and the line's parameter a benchmark; `.run(print_data=True)` measures it."""
     return lambda fn: Mark(fn, benchmarks)
 
 

@@ -9,7 +9,7 @@ import pytest
 from kiln import _kiln, toolchain
 from kiln.kernels.launches import launches_of
 from kiln.kernels.machine import of_target
-from kiln.kernels.norm.configs import calls
+from kiln.kernels.norm.cases import calls
 
 pytestmark = pytest.mark.skipif("toolchain.nvdisasm() is None", reason="no nvdisasm (package nvidia-cuda-nvdisasm)")
 

@@ -11,7 +11,7 @@ import time
 import pytest
 from kiln import toolchain
 from kiln.kernels.case import blank
-from kiln.kernels.gemm import configs, linear, matmul
+from kiln.kernels.gemm import cases, linear, matmul
 from kiln.kernels.gemm.configs import GemmPlan
 from kiln.kernels.launches import Launch, launches_of
 from kiln.kernels.machine import of_target
@@ -24,7 +24,7 @@ INSTRUCTIONS = {"*fp16": ("HGMMA", 16), "*fp8e4nv": ("QGMMA", 32), "*i8": ("IGMM
 def rings() -> dict[str, Launch]:
     """The launches of the library's products that have a schedule."""
     found = {}
-    for name, run in configs.calls():
+    for name, run in cases.calls():
         for launch in launches_of(run, of_target("sm_90a")):
             if launch.options.get("schedule") in ("cooperative", "pingpong"):
                 found[f"{name}-{len(found)}"] = launch

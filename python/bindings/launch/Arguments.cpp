@@ -1,5 +1,6 @@
 // Encoding Python values: numbers, tuples, descriptors and constants here, arrays in Arrays.cpp.
 #include "python/bindings/launch/Arguments.h"
+#include "python/bindings/PythonSide.h"
 #include "python/bindings/launch/Values.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
@@ -94,13 +95,13 @@ const TupleClass *kiln::python::findTupleClass(PyObject *value) {
     for (py::handle field : py::reinterpret_borrow<py::tuple>(fields))
       found->names.push_back(py::str(field));
     try {
-      py::object flags = py::module_::import("kiln.frontend.struct").attr("launch_flags")(py::handle((PyObject *)type));
+      py::object flags = PythonSide::get().launchFlags(py::handle((PyObject *)type));
       if (flags.is_none()) {
         found->joined = llvm::join(found->names, ",");
       } else {
-        for (py::handle flag : flags[py::int_(0)])
+        for (py::handle flag : flags.attr("constexpr"))
           found->isConstexpr.push_back(flag.cast<bool>());
-        for (py::handle flag : flags[py::int_(1)])
+        for (py::handle flag : flags.attr("strides"))
           found->isStride.push_back(flag.cast<bool>());
         found->id = getConstantId(reinterpret_cast<PyObject *>(type)) + 1;
         // Classes marked by `kiln.struct` have no __new__ or __init__ of the user's.
@@ -335,9 +336,10 @@ bool ArgumentReader::addConstant(CallEncoder &encoder, PyObject *value) {
   return true;
 }
 
-py::object kiln::python::toPython(const launch::Specialization &item) {
+py::object kiln::python::toPython(const launch::Specialization &item, const std::string &name) {
   using Kind = launch::Specialization::Kind;
-  auto constant = [](py::object value) -> py::object { return py::make_tuple("constexpr", std::move(value)); };
+  const PythonSide &python = PythonSide::get();
+  auto constant = [&](py::object value) { return python.parameter(name, "constexpr", py::arg("value") = value); };
   switch (item.kind) {
   case Kind::None:
     return constant(py::none());
@@ -356,17 +358,19 @@ py::object kiln::python::toPython(const launch::Specialization &item) {
   case Kind::Scalar:
   case Kind::Pointer:
   case Kind::Descriptor:
-    return py::make_tuple("runtime", item.getType(), item.divisible, item.nanPadding ? "nan" : "zero", item.divisor,
-                          item.wholeRows);
+    return python.parameter(name, "runtime", py::arg("type") = item.getType(), py::arg("divisible") = item.divisible,
+                            py::arg("padding") = item.nanPadding ? "nan" : "zero", py::arg("divisor") = item.divisor,
+                            py::arg("whole_rows") = item.wholeRows);
   case Kind::Tuple: {
+    py::object type = item.integer ? getConstantObject(item.integer - 1) : py::none();
+    py::tuple fields = !type.is_none()     ? py::tuple(type.attr("_fields"))
+                       : item.text.empty() ? py::tuple()
+                                           : py::tuple(py::str(item.text).attr("split")(","));
     py::tuple items(item.items.size());
     for (size_t i = 0; i < item.items.size(); ++i)
-      items[i] = toPython(item.items[i]);
-    py::object type = item.integer ? getConstantObject(item.integer - 1) : py::none();
-    py::object fields = !type.is_none()     ? type.attr("_fields")
-                        : item.text.empty() ? py::object(py::tuple())
-                                            : py::tuple(py::str(item.text).attr("split")(","));
-    return py::make_tuple("tuple", items, fields, type);
+      items[i] =
+          toPython(item.items[i], name + "." + (fields.empty() ? std::to_string(i) : fields[i].cast<std::string>()));
+    return python.joinParameters(name, items, fields, type);
   }
   }
   return py::none();

@@ -135,10 +135,8 @@ private:
   llvm::SmallVector<unsigned, 4> readOnly;                         ///< arrays that may not be written
 };
 
-/// A decoded specialisation as the nested tuples `kiln.runtime.jit` reads: ("constexpr", value),
-/// ("runtime", type, divisible, padding, divisor, whole rows) or ("tuple", items, fields, the class of a struct or
-/// None).
-pybind11::object toPython(const launch::Specialization &specialization);
+/// The decoded specialisation of a parameter as `kiln.frontend.signature.Parameter`.
+pybind11::object toPython(const launch::Specialization &specialization, const std::string &name);
 
 /// The object of a constant of kind Object.
 pybind11::object getConstantObject(int64_t id);

@@ -1,6 +1,7 @@
 // The launch path. It calls back into Python only for something new or wrong.
 #include "python/bindings/launch/Call.h"
 #include "python/bindings/Interpreter.h"
+#include "python/bindings/PythonSide.h"
 #include "python/bindings/launch/Arguments.h"
 #include "python/bindings/launch/Pattern.h"
 #include "python/bindings/launch/Reports.h"
@@ -357,8 +358,8 @@ Compiled Call::findOrCompile() {
   }
   std::vector<launch::Specialization> specializations = launch::decodeKey(encoder.getKey().take_front(argumentKeySize));
   py::list parameters;
-  for (const launch::Specialization &item : specializations)
-    parameters.append(toPython(item));
+  for (const auto &[item, name] : llvm::zip_equal(specializations, state.names))
+    parameters.append(toPython(item, name));
   py::dict given;
   for (size_t i = 0; i < options.size(); ++i)
     if (options[i] && options[i] != Py_None)
@@ -372,8 +373,8 @@ Compiled Call::findOrCompile() {
     object = state.owner.compile({parameters, given, key, alone, device, current->prefix});
   } catch (py::error_already_set &error) {
     // Frozen mode says which value has no code.
-    if (py::object tell = getOptionalAttribute(error.value().ptr(), "tell_values"))
-      tell(collectNamed());
+    if (const PythonSide &python = PythonSide::get(); error.matches(python.frozenError))
+      python.tellValues(error.value(), collectNamed());
     throw;
   }
   Compiled compiled{nullptr, object};
@@ -749,7 +750,7 @@ bool kiln::python::canRepeat(const LauncherState::Current &current) {
 static void raiseWithoutOurFrames(py::error_already_set &error) {
   try {
     py::object trace = error.trace() ? error.trace() : py::none();
-    py::module_::import("kiln.errors").attr("drop_traceback")(error.value(), trace);
+    PythonSide::get().dropTraceback(error.value(), trace);
   } catch (py::error_already_set &) {
     // For example KeyboardInterrupt: the original error matters more.
     return error.restore();

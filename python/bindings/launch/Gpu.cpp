@@ -1,6 +1,7 @@
 // GPUs for Python: properties, synchronisation, events, modules and functions.
 #include "python/bindings/launch/Gpu.h"
 #include "python/bindings/Interpreter.h"
+#include "python/bindings/PythonSide.h"
 #include "python/bindings/launch/Arguments.h"
 #include "python/bindings/launch/Reports.h"
 #include "python/bindings/launch/Torch.h"
@@ -17,26 +18,24 @@ using device::CudaShape;
 
 /// Raises errors.ResourceError(...).
 template <typename... Args> [[noreturn]] static void raiseResource(Args &&...args) {
-  py::object type = py::module_::import("kiln.errors").attr("ResourceError");
+  const py::object &type = PythonSide::get().resourceError;
   py::object error = type(std::forward<Args>(args)...);
   PyErr_SetObject(type.ptr(), error.ptr());
   throw py::error_already_set();
 }
 
 void kiln::python::raiseStatus(const Status &status) {
-  py::module_ errors = py::module_::import("kiln.errors");
   if (status.getCode() == StatusCode::Resource) {
     const ResourceNeed *need = status.getNeed();
     if (need && need->required >= 0)
       raiseResource(need->resource, need->required, need->available, need->option);
     raiseResource(need ? need->resource : "resources", py::arg("detail") = status.getMessage());
   }
-  const char *name = "InternalError";
-  if (status.getCode() == StatusCode::InvalidArgument)
-    name = "LaunchError";
-  else if (status.getCode() == StatusCode::DeviceLost)
-    name = "DeviceLostError";
-  PyErr_SetObject(errors.attr(name).ptr(), py::str(status.getMessage()).ptr());
+  const PythonSide &python = PythonSide::get();
+  const py::object &type = status.getCode() == StatusCode::InvalidArgument ? python.launchError
+                           : status.getCode() == StatusCode::DeviceLost    ? python.deviceLostError
+                                                                           : python.internalError;
+  PyErr_SetObject(type.ptr(), py::str(status.getMessage()).ptr());
   throw py::error_already_set();
 }
 

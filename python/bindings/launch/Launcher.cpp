@@ -1,5 +1,6 @@
 // The Python types: the launcher of a jit function, and the object `launcher.at(grid)` gives, which is called.
 #include "python/bindings/launch/Launcher.h"
+#include "python/bindings/PythonSide.h"
 #include "python/bindings/launch/Call.h"
 #include "python/bindings/launch/Prepared.h"
 #include "python/bindings/launch/Replay.h"
@@ -98,12 +99,12 @@ PyObject *launcherPrepare(PyObject *self, PyObject *arguments) {
   return makePrepared(*reinterpret_cast<LauncherObject *>(self)->state, grid, args, kwargs);
 }
 
-/// tuned(tuner, keys): a launcher whose options a tuner chooses; see Tuned.h.
+/// tuned(answer, run, keys): a launcher whose options a tuner chooses; see Tuned.h.
 PyObject *launcherTuned(PyObject *self, PyObject *arguments) {
-  PyObject *tuner, *keys;
-  if (!PyArg_ParseTuple(arguments, "OO!", &tuner, &PyList_Type, &keys))
+  PyObject *answer, *run, *keys;
+  if (!PyArg_ParseTuple(arguments, "OOO!", &answer, &run, &PyList_Type, &keys))
     return nullptr;
-  return makeTuned(*reinterpret_cast<LauncherObject *>(self)->state, tuner, keys);
+  return makeTuned(*reinterpret_cast<LauncherObject *>(self)->state, answer, run, keys);
 }
 
 /// kernels(): every compiled kernel, in no order.
@@ -174,7 +175,8 @@ PyObject *launcherNew(PyTypeObject *type, PyObject *args, PyObject *) {
     return nullptr;
   try {
     self->state = new LauncherState;
-    self->state->owner = Owner(owner);
+    PythonSide::get();
+    self->state->owner = py::handle(owner).cast<Owner>();
     self->state->launcher = reinterpret_cast<PyObject *>(self);
     readParameters(*self->state, py::reinterpret_borrow<py::list>(parameters),
                    py::reinterpret_borrow<py::list>(strides), py::reinterpret_borrow<py::list>(fields));
@@ -201,7 +203,8 @@ int launcherTraverse(PyObject *self, visitproc visit, void *arg) {
   LauncherState *state = reinterpret_cast<LauncherObject *>(self)->state;
   if (!state)
     return 0;
-  Py_VISIT(state->owner.get());
+  if (int stopped = state->owner.traverse(visit, arg))
+    return stopped;
   Py_VISIT(state->attributes.ptr());
   for (Parameter &parameter : state->parameters)
     Py_VISIT(parameter.defaultValue.ptr());
@@ -247,7 +250,7 @@ void kiln::python::bindLauncher(py::module_ &m) {
       {"adopt", launcherAdopt, METH_O, "adopt(kernel): `kernel[grid]` is `at(grid)` from now on"},
       {"invalidate", launcherInvalidate, METH_NOARGS, "the next launch asks the kernel object anew"},
       {"prepare", launcherPrepare, METH_VARARGS, "prepare(grid, args, kwargs): the launch with its arguments bound"},
-      {"tuned", launcherTuned, METH_VARARGS, "tuned(tuner, keys): what launches with the options the tuner chose"},
+      {"tuned", launcherTuned, METH_VARARGS, "tuned(answer, run, keys): what launches with the options a tuner chose"},
       {"clear", launcherClearKernels, METH_NOARGS, "drops every compiled kernel"},
       {"kernels", launcherKernels, METH_NOARGS, "every compiled kernel"},
       {}};

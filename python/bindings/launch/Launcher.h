@@ -14,7 +14,8 @@ struct PyLoadedKernel {
 
 void bindLauncher(pybind11::module_ &m);
 
-/// Sets whether launches warn, by `kiln.runtime.refusals.strides`, of arrays not stored in the order of their indices.
+/// Sets whether launches warn, by the `strides` of an owner's refusals, of arrays not stored in the order of their
+/// indices.
 void setWarnStrides(bool on);
 
 } // namespace kiln::python

@@ -1,6 +1,6 @@
-// The Python object whose launches a launcher makes: a jit function, or an object that stands in for one. This is the
-// launcher's whole interface to it; only Owner.cpp knows the names of its methods. `LaunchOwner` in
-// python/kiln/runtime/owner.py is the same interface, checked by mypy.
+// The Python object whose launches a launcher makes: a jit function, or an object that stands in for one. What a
+// launcher asks of it is a table of callables, `_kiln.LaunchOwner`, which is handed over when the launcher is made;
+// _kiln.pyi has their types.
 #pragma once
 #include "python/bindings/Interpreter.h"
 #include "runtime/support/Status.h"
@@ -21,7 +21,7 @@ struct LaunchTerms {
 
 /// A request for code.
 struct CodeRequest {
-  pybind11::list parameters; ///< as toPython makes them
+  pybind11::list parameters; ///< `Parameter`s
   pybind11::dict options;
   pybind11::bytes key;
   pybind11::list disjoint; ///< by array: no other array overlaps its storage
@@ -29,11 +29,22 @@ struct CodeRequest {
   std::string prefix;      ///< as the terms of the launch had it
 };
 
+/// Why a launch is refused, worded in Python: each raises, but `gridKey` only if the error is about the launch's
+/// arguments, and `strides` warns.
+struct Refusals {
+  pybind11::function binding, argument, grid, gridKey, device, preparing, status, failure, strides;
+};
+
 class Owner {
 public:
   Owner() = default;
-  explicit Owner(PyObject *object) : object(pybind11::reinterpret_borrow<pybind11::object>(object)) {}
-  PyObject *get() const { return object.ptr(); }
+  Owner(pybind11::object kernel, pybind11::function revalidate, pybind11::function compile, pybind11::function forget,
+        pybind11::function refusals)
+      : kernel(std::move(kernel)), revalidateTerms(std::move(revalidate)), compileCode(std::move(compile)),
+        forgetCode(std::move(forget)), makeRefusals(std::move(refusals)) {}
+  /// The object itself, for its attributes.
+  PyObject *get() const { return kernel.ptr(); }
+  int traverse(visitproc visit, void *arg) const;
 
   LaunchTerms revalidate() const;
   /// The compiled kernel, whose `loaded` is the code (None where it is only compiled).
@@ -41,7 +52,7 @@ public:
   /// The launcher has dropped it.
   void forget(const pybind11::object &compiled) const;
 
-  // Why a launch is refused, worded in Python; each of these throws error_already_set.
+  // Each of these throws error_already_set.
   [[noreturn]] void refuseBinding(const pybind11::tuple &args, const pybind11::dict &named) const;
   [[noreturn]] void refuseArgument(pybind11::handle name, pybind11::handle value, const std::string &message,
                                    const std::string &hint) const;
@@ -56,9 +67,13 @@ public:
   void warnOfStrides(pybind11::handle name, pybind11::handle value) const;
 
 private:
-  template <typename... Arguments> [[noreturn]] void refuse(const char *how, const Arguments &...arguments) const;
+  Refusals findRefusals() const { return makeRefusals().cast<Refusals>(); }
+  template <typename... Arguments>
+  [[noreturn]] void refuse(pybind11::function Refusals::*how, const Arguments &...arguments) const;
 
-  pybind11::object object; ///< which owns the launcher in turn, see its clear()
+  pybind11::object kernel; ///< which owns the launcher in turn, see its clear()
+  pybind11::function revalidateTerms, compileCode, forgetCode;
+  pybind11::function makeRefusals; ///< called for each refusal, so that launches that work never load their wording
 };
 
 void bindOwner(pybind11::module_ &m);

@@ -1,6 +1,7 @@
 // Failures and prints on their way to Python.
 #include "python/bindings/launch/Reports.h"
 #include "python/bindings/Interpreter.h"
+#include "python/bindings/PythonSide.h"
 #include "runtime/device/CudaDevice.h"
 #include "runtime/launch/DeviceReport.h"
 
@@ -65,9 +66,7 @@ int showSoon(void *) {
 }
 } // namespace
 
-void kiln::python::showText(const std::string &text) {
-  py::module_::import("kiln.runtime.refusals").attr("show")(text);
-}
+void kiln::python::showText(const std::string &text) { py::print(text, py::arg("end") = "", py::arg("flush") = true); }
 
 void kiln::python::showReports() {
   if (!device::hasCollectedLogs())
@@ -83,19 +82,24 @@ void kiln::python::showReports() {
   }
 }
 
+/// kiln.runtime.refusals.failure, once reports are watched; never destroyed.
+static py::object *raiseFailure = nullptr;
+
 void kiln::python::raiseReports() {
   if (getPending().empty())
     return;
   Pending first = std::move(getPending().front());
   getPending().clear();
-  py::module_::import("kiln.runtime.refusals").attr("failure")(first.kernel, first.what);
+  (*raiseFailure)(first.kernel, first.what);
 }
 
 bool kiln::python::reportsWatched = false;
 
 void kiln::python::watchReports() {
-  if (std::exchange(reportsWatched, true))
+  if (reportsWatched)
     return;
+  raiseFailure = new py::object(findRaiseFailure());
+  reportsWatched = true;
   device::setLogListener([] { Py_AddPendingCall(showSoon, nullptr); });
   auto atExit = py::cpp_function([] {
     {
@@ -106,9 +110,11 @@ void kiln::python::watchReports() {
     device::setLogListener(nullptr);
     showReports();
     // A program that ends before the next launch would never hear of it otherwise.
-    if (!getPending().empty())
-      py::module_::import("kiln.runtime.refusals")
-          .attr("failure_at_exit")(getPending().front().kernel, getPending().front().what);
+    try {
+      raiseReports();
+    } catch (py::error_already_set &error) {
+      py::print(error.value(), py::arg("file") = py::module_::import("sys").attr("stderr"));
+    }
   });
   py::module_::import("atexit").attr("register")(atExit);
 }

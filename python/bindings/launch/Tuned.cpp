@@ -17,19 +17,26 @@ struct KeyArgument {
   std::vector<py::object> fields;
 };
 
-/// The configuration to launch for one key.
-struct Answer {
+/// What Python says of a new key.
+struct TunedAnswer {
   py::object config;
-  py::object launch; ///< of the configuration when it was asked: (meta-parameters, all that a launch is given)
-  py::object kwargs; ///< the dictionary that the first of these is a copy of
-  py::tuple names;   ///< of arguments given by name: the call's, then the configuration's
+  py::object launch;  ///< its `_launch` then: another object once the configuration is written to
+  py::dict kwargs;    ///< its meta-parameters, which may be changed without writing to it
+  py::dict copied;    ///< what they were then
+  py::dict arguments; ///< all that a launch with it is given by name
+};
+
+/// The configuration to launch for one key.
+struct Answer : TunedAnswer {
+  py::tuple names;                ///< of arguments given by name: the call's, then the configuration's
   std::vector<py::object> values; ///< those of the configuration
 };
 
 struct Tuned {
   PyObject *launcher = nullptr; ///< owned
   LauncherState *state = nullptr;
-  py::object tuner, last; ///< last: the configuration of the last launch
+  py::function answer, run; ///< the tuner's
+  py::object last;          ///< the configuration of the last launch
   std::vector<KeyArgument> keys;
   llvm::StringMap<std::shared_ptr<const Answer>> answers;
   uint64_t forgotten = 0; ///< how often the answers have been forgotten
@@ -162,8 +169,7 @@ bool makeKey(const Tuned &tuned, PyObject *const *args, size_t positional, PyObj
 
 //===-- Answers --------------------------------------------------------------------------------------------------===//
 
-/// Whether the configuration is unchanged since it was asked. Writing to it drops `_launch`; its dictionary of
-/// meta-parameters may also be changed directly.
+/// Whether the configuration is unchanged since it was asked.
 bool isAsBefore(const Answer &answer) {
   static PyObject *name = PyUnicode_InternFromString("_launch");
   py::object launch = py::reinterpret_steal<py::object>(PyObject_GetAttr(answer.config.ptr(), name));
@@ -171,7 +177,7 @@ bool isAsBefore(const Answer &answer) {
     return PyErr_Clear(), false;
   if (launch.ptr() != answer.launch.ptr())
     return false;
-  PyObject *then = PyTuple_GET_ITEM(launch.ptr(), 0), *now = answer.kwargs.ptr();
+  PyObject *then = answer.copied.ptr(), *now = answer.kwargs.ptr();
   if (PyDict_GET_SIZE(then) != PyDict_GET_SIZE(now))
     return false;
   PyObject *key, *value;
@@ -191,18 +197,14 @@ std::shared_ptr<const Answer> ask(Tuned &tuned, PyObject *const *args, size_t po
   size_t named = names ? size_t(PyTuple_GET_SIZE(names)) : 0;
   for (size_t i = 0; i < named; ++i)
     keywords[py::handle(PyTuple_GET_ITEM(names, i))] = py::handle(args[positional + i]);
-  py::object found = tuned.tuner.attr("_answer")(given, keywords, py::handle(grid));
+  py::object found = tuned.answer(given, keywords, py::handle(grid));
   if (found.is_none())
     return nullptr;
-  auto answer = std::make_shared<Answer>();
-  answer->config = found[py::int_(0)];
-  answer->launch = found[py::int_(1)];
-  answer->kwargs = answer->config.attr("kwargs");
-  py::dict meta = answer->launch[py::int_(1)];
+  auto answer = std::make_shared<Answer>(Answer{found.cast<TunedAnswer &>(), py::tuple(), {}});
   std::vector<py::object> all;
   for (size_t i = 0; i < named; ++i)
     all.push_back(py::reinterpret_borrow<py::object>(PyTuple_GET_ITEM(names, i)));
-  for (auto [name, value] : meta) {
+  for (auto [name, value] : answer->arguments) {
     if (keywords.contains(name)) // a launch option given by the caller takes precedence
       continue;
     all.push_back(py::reinterpret_borrow<py::object>(name));
@@ -215,7 +217,6 @@ std::shared_ptr<const Answer> ask(Tuned &tuned, PyObject *const *args, size_t po
 }
 
 PyObject *launchSlowly(Tuned &tuned, PyObject *const *args, size_t positional, PyObject *names, PyObject *grid) {
-  py::object run = tuned.tuner.attr("run");
   llvm::SmallVector<PyObject *, 32> all(args, args + positional + (names ? PyTuple_GET_SIZE(names) : 0));
   all.push_back(grid);
   size_t named = names ? size_t(PyTuple_GET_SIZE(names)) : 0;
@@ -223,7 +224,7 @@ PyObject *launchSlowly(Tuned &tuned, PyObject *const *args, size_t positional, P
   for (size_t i = 0; i < named; ++i)
     with[i] = py::handle(PyTuple_GET_ITEM(names, i));
   with[named] = py::str("grid");
-  return PyObject_Vectorcall(run.ptr(), all.data(), positional, with.ptr());
+  return PyObject_Vectorcall(tuned.run.ptr(), all.data(), positional, with.ptr());
 }
 
 PyObject *boundVectorcall(PyObject *callable, PyObject *const *args, size_t flags, PyObject *names) {
@@ -326,7 +327,8 @@ int tunedTraverse(PyObject *self, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE(self));
   if (Tuned *tuned = reinterpret_cast<TunedObject *>(self)->tuned) {
     Py_VISIT(tuned->launcher);
-    Py_VISIT(tuned->tuner.ptr());
+    Py_VISIT(tuned->answer.ptr());
+    Py_VISIT(tuned->run.ptr());
     Py_VISIT(tuned->last.ptr());
   }
   return 0;
@@ -350,11 +352,12 @@ void tunedDealloc(PyObject *self) {
 }
 } // namespace
 
-PyObject *kiln::python::makeTuned(LauncherState &state, PyObject *tuner, PyObject *keys) {
+PyObject *kiln::python::makeTuned(LauncherState &state, PyObject *answer, PyObject *run, PyObject *keys) {
   return callGuarded([&]() -> PyObject * {
     auto tuned = std::make_unique<Tuned>();
     tuned->state = &state;
-    tuned->tuner = py::reinterpret_borrow<py::object>(tuner);
+    tuned->answer = py::handle(answer).cast<py::function>();
+    tuned->run = py::handle(run).cast<py::function>();
     for (py::handle item : py::reinterpret_borrow<py::list>(keys)) {
       KeyArgument argument;
       argument.parameter = item[py::int_(0)].cast<size_t>();
@@ -374,6 +377,12 @@ PyObject *kiln::python::makeTuned(LauncherState &state, PyObject *tuner, PyObjec
 }
 
 void kiln::python::bindTuned(py::module_ &m) {
+  py::class_<TunedAnswer>(m, "TunedAnswer", "The configuration that a tuner launches, and what it passes.")
+      .def(py::init([](py::object config, py::object launch, py::dict kwargs, py::dict copied, py::dict arguments) {
+             return TunedAnswer{config, launch, kwargs, copied, arguments};
+           }),
+           py::kw_only(), py::arg("config"), py::arg("launch"), py::arg("kwargs"), py::arg("copied"),
+           py::arg("arguments"));
   static PyMethodDef methods[] = {
       {"at", tunedAt, METH_O, "at(grid): what is called with the kernel's arguments"},
       {"adopt", tunedAdopt, METH_O, "adopt(tuner): `tuner[grid]` is `at(grid)` from now on"},

@@ -5,10 +5,8 @@
 // and the device of each array, and which arguments were given by name. Python is asked for the configuration of a new
 // key, and again when its answer may be outdated: after a write to a configuration, or a call of `forget`.
 //
-// The tuner provides:
-//   _answer(args: tuple, kwargs: dict, grid) -> (config, launch) or None
-//       `launch` as `Config.launch_kwargs` keeps it in `_launch`: it is another object once the configuration is
-//       written to. None: a launch that Python must make, by `run`
+// The tuner hands over two functions, whose types are in _kiln.pyi:
+//   answer(args: tuple, kwargs: dict, grid) -> TunedAnswer, or None for a launch that Python must make, by `run`
 //   run(*args, grid=grid, **kwargs)
 #pragma once
 #include "python/bindings/launch/Call.h"
@@ -17,7 +15,7 @@ namespace kiln::python {
 
 /// `keys`: for each key argument the parameter's number and a tuple of the fields that lead to the value. Null with a
 /// Python error set.
-PyObject *makeTuned(LauncherState &state, PyObject *tuner, PyObject *keys);
+PyObject *makeTuned(LauncherState &state, PyObject *answer, PyObject *run, PyObject *keys);
 
 void bindTuned(pybind11::module_ &m);
 

@@ -13,7 +13,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kiln import errors
 from kiln.as_triton import knobs
@@ -24,6 +24,9 @@ from kiln.runtime import placement
 from kiln.runtime.autotuner import Config
 from kiln.runtime.interface import KernelInterface, is_traced_by_torch
 from kiln.tune import compiling
+
+if TYPE_CHECKING:
+    from kiln._kiln import TunedAnswer
 
 __all__ = [
     "Autotuner",
@@ -91,7 +94,7 @@ class Autotuner(_Wrapper):
         self.use_cuda_graph = use_cuda_graph
         self._do_bench = do_bench
         self.cache_results = cache_results or knobs.autotuning.cache
-        self._native: Any = None  # what launches by keys that are known: made when first launched
+        self._native: Any = None  # the launcher for known keys; made at the first launch
         self._last: Config | None = None
         self.cache = {}
         self.configs_timings: dict[Config, Any] = {}
@@ -254,7 +257,7 @@ class Autotuner(_Wrapper):
             [] if before else [name for name in self.restore_value if name in arrays],
             before, after, warmup=self.num_warmups, rep=rep, use_cuda_graph=self.use_cuda_graph,
         )  # fmt: skip
-        listen_to_compiles()  # with nobody told of them, compiles go on in parallel
+        listen_to_compiles()  # without listeners, compiles run in parallel
         asked = {name: value for name, value in kwargs.items() if name not in ("grid", "warmup")}
         if knobs.autotuning.print:
             print(f"Autotuning kernel {self.base_fn.__name__} with {len(configs)} configs")
@@ -324,11 +327,11 @@ class Autotuner(_Wrapper):
         launcher = self.fn._launcher or self.fn._make_launcher()
         last, keys = self._last, [name for name in self.keys if name in self.arg_names]
         places: list[tuple[int, list[str]]] = [(self.arg_names.index(name), []) for name in keys]
-        self._native = launcher.tuned(self, places)
+        self._native = launcher.tuned(self._answer, self.run, places)
         self._native.last = last
         return self._native
 
-    def _answer(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> tuple[Config, Any] | None:
+    def _answer(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> TunedAnswer | None:
         """Answers the native launcher, which asks once for each key: see python/bindings/launch/Tuned.h."""
         if len(self.configs) == 1:
             return None  # nothing to choose, and writes to `configs` are not noticed
@@ -338,8 +341,7 @@ class Autotuner(_Wrapper):
         if config.pre_hook is not None:
             return None
         self._check_conflicts(config, kwargs)
-        config.launch_kwargs()
-        return config, config._launch
+        return config.as_answer()
 
     def _find(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Config:
         """The configuration for these arguments; measured where their key is new."""

@@ -18,7 +18,7 @@ _without: Any = None
 
 def _get_command_line(**given: Any) -> list[str]:
     words = list(_without(**given))
-    if "-c" in words:  # a frozen program has no such word, and starts as itself
+    if "-c" in words:  # a frozen program lacks this argument, and starts as itself
         at = words.index("-c") + 1
         words[at] = _PREPARE + words[at]
     return words

@@ -28,7 +28,7 @@ _LINE_BYTES = 64
 
 
 class KernelMetadata(dict):
-    """What is known of compiled code, by Triton's names as attributes and by Kiln's as items (`CompiledKernel.metadata`
+    """The metadata of compiled code, by Triton's names as attributes and by Kiln's as items (`CompiledKernel.metadata`
     of Kiln): name, num_warps, num_ctas, num_stages, shared, target, hash, …"""
 
     def __getattr__(self, name: str) -> Any:
@@ -157,7 +157,7 @@ class CompiledKernel(jit.CompiledKernel):
         """Does nothing: the code is already loaded."""
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
-        """A launch of this code: all arguments in order, or those that are no constexpr."""
+        """A launch of this code: takes all arguments in order, or those that are no constexpr."""
         return lambda *args, stream=None: self._launch(grid, args)
 
     def run(self, x: int, y: int, z: int, stream: Any, function: Any, packed: Any, told: Any, enter: Any, leave: Any,
@@ -205,7 +205,7 @@ class _Target(dict):
 
 
 class LazyDict:
-    """What a launch hook is told: `get()` gives it, with what the kernel's `launch_metadata` adds."""
+    """The argument of a launch hook: `get()` returns the data, with what the kernel's `launch_metadata` adds."""
 
     def __init__(self, data: dict[str, Any]):
         self.data = data
@@ -222,7 +222,7 @@ class LazyDict:
 
 
 def launch_metadata(compiled: CompiledKernel, grid: Any, arguments: dict[str, Any]) -> LazyDict:
-    """What a launch hook is told of a launch."""
+    """The data about a launch that its hook receives."""
     from kiln.as_triton.driver import driver
 
     told = LazyDict(
@@ -285,7 +285,7 @@ class ASTSource:
                 continue
             divisible = any(name == "tt.divisibility" and n % 16 == 0 for name, n in self.attrs.get((place,), ()))
             known = text.replace("*k", "*", 1) + (":16" if divisible else "")
-            found.append(jit.make_parameter(parameter.name, _kiln.parse_signature([known])[0]))
+            found.append(_kiln.parse_parameter(parameter.name, known))
         return found
 
 
@@ -300,8 +300,8 @@ class IRSource:
 
 
 def compile(src: Any, target: GPUTarget | None = None, options: Mapping[str, Any] | None = None) -> CompiledKernel:
-    """Compiles a kernel without arguments. For the machine's own target the code is loaded; for another one it is
-    there to be looked at."""
+    """Compiles a kernel without arguments. For the machine's own target the code is loaded; for another target it is
+    only for inspection."""
     if not isinstance(src, ASTSource):
         raise errors.UsageError(
             f"triton.compile: expected an ASTSource, got {src!r}",

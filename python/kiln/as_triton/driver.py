@@ -1,4 +1,4 @@
-"""`triton.runtime.driver`: the machine as programs see it: a GPU if there is one, else the CPU.
+"""`triton.runtime.driver`: the machine that programs see: a GPU if there is one, else the CPU.
 
 For the CPU, "multiprocessors" are its worker threads and a "warp" is one thread. Registers and shared memory, which
 programs use to compute how many instances are resident, limit nothing and are as large as a GPU's. A kernel uses at
@@ -191,7 +191,7 @@ class DriverConfig:
         return self._active or self.default
 
     def set_active(self, driver: Any) -> None:
-        """Another object to ask. It changes no launch: those go where their arrays are."""
+        """Replaces the object that programs query. Launches do not change: they run where their arrays are."""
         self._active = driver
 
     def reset_active(self) -> None:

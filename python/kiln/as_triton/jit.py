@@ -10,7 +10,7 @@ import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from kiln import errors, hooks
 from kiln import knobs as kiln_knobs
@@ -26,6 +26,9 @@ from kiln.runtime import interface, placement
 from kiln.runtime import jit as kiln_jit
 from kiln.runtime import refusals as kiln_refusals
 from kiln.runtime.interface import KernelInterface
+
+if TYPE_CHECKING:
+    from kiln import _kiln
 
 __all__ = [
     "JITCallable",
@@ -385,10 +388,9 @@ class JITFunction(kiln_jit.JITFunction):
         self, identity: str, found: Any, options: dict[str, Any], key: bytes, disjoint: Any, device: int, prefix: str
     ) -> dict[str, Any]:
         """The arguments of the compile hooks."""
-        parameters = [kiln_jit.make_parameter(p.name, item) for p, item in zip(self.params, found, strict=True)]
-        signature = {p.name: "constexpr" if p.kind == "constexpr" else p.type for p in parameters}
-        constants = {(i,): p.value for i, p in enumerate(parameters) if p.kind == "constexpr"}
-        attrs = {(i,): [["tt.divisibility", 16]] for i, p in enumerate(parameters) if p.divisible}
+        signature = {p.name: "constexpr" if p.kind == "constexpr" else p.type for p in found}
+        constants = {(i,): p.value for i, p in enumerate(found) if p.kind == "constexpr"}
+        attrs = {(i,): [["tt.divisibility", 16]] for i, p in enumerate(found) if p.divisible}
         asked = {"num_warps": 4, "num_ctas": 1, "num_stages": 3, "enable_fp_fusion": True, **options}
         types = ", ".join(f"{name}: {type}" for name, type in signature.items())
         spelled = ", ".join(f"{name}={value}" for name, value in asked.items())
@@ -408,9 +410,8 @@ class JITFunction(kiln_jit.JITFunction):
             "already_compiled": False,
         }
 
-    @property
-    def refusals(self) -> Refusals:
-        return Refusals(self)
+    def make_refusals(self) -> _kiln.Refusals:
+        return Refusals(self).as_table()
 
     def __repr__(self) -> str:
         return f"JITFunction({self.module}:{self.__qualname__})"

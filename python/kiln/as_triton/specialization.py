@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from kiln.frontend.signature import Parameter
 from kiln.language import types, values
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ def encode(value: Any) -> Any:
         return {"float": value.hex()}
     if isinstance(value, (tuple, list)) and type(value) in (tuple, list):
         return {type(value).__name__: [encode(item) for item in value]}
+    if isinstance(value, Parameter):
+        return {"parameter": [encode(item) for item in value]}
     if isinstance(value, values.constexpr):
         return {"constexpr": encode(value.value)}
     if isinstance(value, types.type_):
@@ -51,7 +54,7 @@ def decode(data: Any) -> Any:
     if kind == "object":
         return _find(*inner)
     items = [decode(item) for item in inner]
-    return tuple(items) if kind == "tuple" else items
+    return Parameter(*items) if kind == "parameter" else tuple(items) if kind == "tuple" else items
 
 
 def _find(module: str, name: str) -> Any:

@@ -27,7 +27,7 @@ from kiln.frontend.signature import Parameter, array_names
 
 @dataclass(frozen=True)
 class Variant:
-    """What one piece of code is for.
+    """The specialisation, target and options of one piece of code.
 
     parameters   one for each parameter of the kernel, as `kiln.cli.signature.parse_signature` makes them
     target       a row of the target table
@@ -42,8 +42,8 @@ class Variant:
 
 
 def variants_of(run: Callable[[], Any], target: str) -> list[tuple[KernelFunction, Variant]]:
-    """What functions of the library would launch for the calls that `run()` makes, with the plans that they would
-    choose: each launch as its kernel and a variant of it. Nothing is run; arrays are the host's, of the shapes meant.
+    """The launches that library functions would make for the calls in `run()`, with the plans that they would choose:
+    each as its kernel and a variant of it. Nothing is launched; the arrays are host arrays of the intended shapes.
 
     ((kernel, variant),) = variants_of(lambda: matmul(a, b), "sm_90a")
     export_kernel(kernel, [variant], "exported", "matmul")
@@ -96,7 +96,7 @@ def _compile(kernel: KernelFunction, variant: Variant, symbol: str) -> Compiled:
     parameters = list(variant.parameters)
     disjoint = list(variant.disjoint) or [False] * len(array_names(parameters))
     chosen = _compile_options(kernel, variant.options, kind)
-    # What is linked needs a symbol of its own in the program; what is loaded is the code that a launch would compile.
+    # Linked code needs a unique symbol in the program; code that is loaded at run time stays as a launch compiles it.
     own = symbol if kind == "cpu" else kernel.__name__
     module = frontend.emit(kernel, parameters, own, disjoint=disjoint, target=variant.target)
     artifact = compiler.compile(module, {**chosen, "target": variant.target, "check": "none"})

@@ -30,12 +30,12 @@ class Compiled:
 
     @property
     def leaves(self) -> list[tuple[str, Parameter]]:
-        """Parameters that are no tuples, in order, by the names that C++ gives them."""
+        """Parameters with tuples flattened, in order, by their names in C++."""
         return [leaf for parameter in self.parameters for leaf in _leaves(parameter, parameter.name)]
 
     @property
     def arrays_apart(self) -> list[str]:
-        """Arrays that the caller keeps apart from all others."""
+        """Arrays that the caller promises not to overlap any other."""
         labels = {item.name: label for label, item in self.leaves}
         names = array_names(list(self.parameters))
         return [labels.get(name, name) for name, alone in zip(names, self.disjoint, strict=False) if alone]
@@ -61,7 +61,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Interface:
-    """Everything the texts of an export say."""
+    """Everything that the files of an export are written from."""
 
     kernel: str
     file: str
@@ -75,7 +75,7 @@ class Interface:
 
 
 def make_interface(kernel: Any, name: str, namespace: str, variants: Sequence[Compiled]) -> Interface:
-    """The interface of these variants; what C++ could not say is refused."""
+    """The interface of these variants; refuses arguments that C++ cannot express."""
     first = variants[0].leaves
     labels = [label for label, _ in first]
     for index, variant in enumerate(variants):
@@ -206,7 +206,7 @@ def _refuse_twins(variants: Sequence[Compiled], signatures: Sequence[str]) -> No
         )
 
 
-# Of C11 and C++20, and what the functions' own parameters are called.
+# Keywords of C11 and C++20, and the names of the functions' own parameters.
 KEYWORDS = frozenset(
     "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class"
     " co_await co_return co_yield compl concept const const_cast consteval constexpr constinit continue decltype"

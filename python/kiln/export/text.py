@@ -7,8 +7,8 @@
     NAME.I.TARGET.*   code of variant I: cubin or ptx (for tools: it is in NAME_code.cpp too), o (linked)
     NAME.kernel.cmake, CMakeLists.txt    target NAME, for add_subdirectory
 
-The text depends on nothing but the kernel, its variants and the tools: the same export gives the same bytes. It stands
-as clang-format writes it.
+The text depends on nothing but the kernel, its variants and the tools: the same export gives the same bytes. It is
+formatted as by clang-format.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _code_file(name: str, index: int, variant: Compiled) -> str:
 
 # ---- types -----------------------------------------------------------------------------------------------------------
 def _cpp_number(type: str) -> str:
-    """What a number of this type is passed as; narrow floats as float."""
+    """The C++ type that a number of this type is passed as; float for narrow floats."""
     element = _CPP_ELEMENTS[type]
     return "float" if element.startswith("kiln::") else element
 
@@ -107,7 +107,7 @@ def _cpp_parameter(argument: Argument) -> str:
 
 
 def _pass_on(argument: Argument) -> str:
-    """The C++ argument as the C function takes it."""
+    """The expression that passes a C++ argument to the C function."""
     if argument.kind == "array":
         return f"{argument.name}.data()"
     if argument.kind == "descriptor":
@@ -118,7 +118,7 @@ def _pass_on(argument: Argument) -> str:
 
 
 def _packed(argument: Argument) -> str:
-    """The C argument as kiln_kernel_launch takes it."""
+    """The expression that passes a C argument to kiln_kernel_launch."""
     name = argument.name
     if argument.kind == "array":
         return f"kiln_pointer({name}, KILN_{argument.type.upper()})"
@@ -140,7 +140,7 @@ def _packed(argument: Argument) -> str:
 
 # ---- layout ----------------------------------------------------------------------------------------------------------
 def _fill(head: str, items: Sequence[str], tail: str) -> str:
-    """`head` with the items behind it, as many on a line as there is room for, each line under the first item."""
+    """`head` followed by the items, as many on a line as fit, with further lines aligned to the first item."""
     lines, line = [], head
     for index, item in enumerate(items):
         piece = item + (tail if index == len(items) - 1 else ",")
@@ -199,7 +199,7 @@ def _describe_argument(argument: Argument) -> str:
         text = "chooses the variant"
     else:
         text = argument.type + (" or nothing" if argument.kind == "optional number" else "")
-    # `a_rows` is the item a.rows without saying so.
+    # The name `a_rows` already says that it is the item a.rows.
     told = argument.label.replace(".", "_") == argument.name
     return text if told else f"{text}; `{argument.label}` in Python"
 
@@ -214,7 +214,8 @@ def _documentation(interface: Interface, mark: str) -> Iterator[str]:
 
 
 def _about_null(interface: Interface) -> list[str]:
-    """What no launch can check: whether memory is touched depends on masks and on other arguments."""
+    """The comment on null pointers. A launch cannot check them: whether memory is accessed depends on masks and other
+    arguments."""
     if not any(argument.kind in ("array", "any array", "descriptor") for argument in interface.arguments):
         return []
     return [
@@ -392,7 +393,7 @@ def code_source(interface: Interface) -> str:
     rows = []
     for index, variant in enumerate(interface.variants):
         metadata = json.dumps(variant.metadata, sort_keys=True, separators=(",", ":"))
-        # Compilers take literals of 64 KB.
+        # Compilers limit string literals to 64 KB.
         pieces = [metadata[i : i + 16000] for i in range(0, len(metadata), 16000)]
         lines.append(f"static const char metadata_{index}[] =")
         lines += [f"    {_literal(piece)}" for piece in pieces]

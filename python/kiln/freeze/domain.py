@@ -10,8 +10,9 @@
     num_warps=4|8      launch options likewise; what is left out is the default
     T=fp16|bf16        a name that is no parameter: each of these in turn, wherever `*T` or `T` stands
 
-Nothing here knows how a launch specialises. It makes representatives of each argument, which cover every type, every
-residue modulo 16, and 1, and small and large grids. The ordinary launcher binds them and reports what it would compile.
+The rules of specialisation are not repeated here. This file makes representatives of each argument that cover every
+type, every residue modulo 16, the value 1, and small and large grids. The ordinary launcher binds them and reports what
+it would compile.
 """
 
 from __future__ import annotations
@@ -29,7 +30,6 @@ from kiln.frontend.signature import Parameter
 
 if TYPE_CHECKING:
     from kiln._kiln import LaunchTerms
-    from kiln.runtime.owner import Explainer
 
 _INTEGERS = {f"{sign}{bits}": (sign, bits) for sign in "iu" for bits in (8, 16, 32, 64) if (sign, bits) != ("i", 1)}
 _FLOATS = ("fp16", "bf16", "fp32", "fp64")
@@ -44,7 +44,7 @@ _GRIDS = ((1,), (2**19 + 1,))
 
 @dataclass(frozen=True)
 class Specialised:
-    """One variant that the dispatcher asks for."""
+    """One variant that the launcher would request."""
 
     parameters: list[Parameter]
     disjoint: tuple[bool, ...]
@@ -225,7 +225,8 @@ def _read(
 
 
 def _integers(first: int, last: int, step: int) -> list[int]:
-    """Representatives of a range: seventeen in a row of each sort launches distinguish (0, then 1 to 16), and 1."""
+    """Representatives of a range: the value 1, and seventeen consecutive values of each kind that launches distinguish
+    (starting with 0 to 16)."""
     numbers = [1] if first <= 1 <= last and step == 1 else []
     for low, high in _SORTS:
         start = max(first, low)
@@ -306,21 +307,20 @@ class Asker:
         self.kernel, self.options, self.gpu = kernel, options, gpu
         self.__name__ = kernel.__name__
         names = ["warmup", *(name for name in kernel.launch_options if name != "warmup")]
-        self._launcher = _kiln.Launcher(self, list(kernel.params), names, *kernel.find_strides())
+        owner = _kiln.LaunchOwner(
+            self, revalidate=self._revalidate, compile=self._compile, forget=_forget, refusals=kernel.make_refusals
+        )
+        self._launcher = _kiln.Launcher(owner, list(kernel.params), names, *kernel.find_strides())
 
     def ask(self, arguments: Sequence[Any], grid: Any, named: Mapping[str, Any] | None = None) -> Specialised:
-        """What a launch with these arguments would have compiled."""
-        from kiln.runtime.jit import make_parameter
-
+        """The specialisation that a launch with these arguments would compile."""
         names = [parameter.name for parameter in self.kernel.params]
-        if named is None:  # all of them, some by name alone
+        if named is None:  # all parameters, including keyword-only ones
             arguments, named = (), dict(zip(names, arguments, strict=True))
         try:
             self._launcher.at(grid)(*arguments, **named, **self.options, warmup=True)
         except _Answer as answer:
-            found = zip(names, answer.found, strict=True)
-            parameters = [make_parameter(name, item) for name, item in found]
-            return Specialised(parameters, tuple(answer.disjoint), answer.options)
+            return Specialised(answer.found, tuple(answer.disjoint), answer.options)
         raise AssertionError("a launch that compiles nothing")
 
     def _revalidate(self) -> LaunchTerms:
@@ -331,7 +331,7 @@ class Asker:
             watched=[],
             checks_accesses=False,
             cuda=self.gpu,
-            stage=self.gpu,  # arrays that nobody reads could be copied there
+            stage=self.gpu,  # placeholder arrays, which are never read, count as copyable to the GPU
             limit=0,
             describes_pointers=self.gpu and self.kernel.describes_pointers(),
         )
@@ -339,13 +339,9 @@ class Asker:
     def _compile(self, found: Any, options: Any, key: bytes, disjoint: Any, device: int, prefix: str) -> Any:
         raise _Answer(found, disjoint, options)
 
-    def _forget(self, compiled: Any) -> None:
-        """Nothing is kept."""
 
-    @property
-    def refusals(self) -> Explainer:
-        """What is wrong with an argument, the kernel says."""
-        return self.kernel.refusals  # type: ignore[no-any-return]
+def _forget(compiled: Any) -> None:
+    """Does nothing: no compiled code is kept."""
 
 
 # ---- text ------------------------------------------------------------------------------------------------------------

@@ -346,7 +346,7 @@ class Emitter:
         return call_function(self, fn, list(args), dict(kwargs or {}))
 
     def symbol(self, name: str) -> str:
-        """A function name nobody has yet, in ASCII: assemblers take no other."""
+        """A function name that the module does not use yet, in ASCII, which assemblers require."""
         plain = "".join(letter if letter.isascii() else f"u{ord(letter):04x}" for letter in name)
         unique, count = plain, 0
         while unique in self._symbols:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kiln.frontend import identity as identity  # before the files it looks at are loaded
+from kiln.frontend import identity as identity  # first: it reads the timestamps of all files
 from kiln.frontend import source as source_text
 
 if TYPE_CHECKING:
@@ -500,7 +500,7 @@ def _reach_of(start: KernelFunction) -> Reach:
 
 
 def _head(function: KernelFunction, spelling: Spelling) -> str:
-    """What is known of a function besides its text."""
+    """The facts about a function besides its text."""
     code = function.fn.__code__
     parameters = [
         (

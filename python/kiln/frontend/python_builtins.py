@@ -1,4 +1,4 @@
-"""The Python builtins kernels may name, and what they mean on values of the language."""
+"""The Python builtins that kernels may use, and their meaning on values of the language."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _HINTS = {
     "warp_specialize": "tile.warp_specialize",
     "disable_licm": "tile.no_licm",
 }
-# Of stages and of iterations written out: the verifier's (loop_c1, loop_c2).
+# The most stages and unrolled iterations, as the verifier requires (loop_c1, loop_c2).
 MOST_STEPS = 4096
 _BOUNDS = ("start", "stop", "step")
 # Triton's names for the first two, which ported kernels may use.
@@ -59,7 +59,7 @@ class LoopCall:
 
 
 def bind_range(visitor: Walker, node: ast.Call, function: Any) -> LoopCall | None:
-    """The loop a call describes; None if it calls something that is no range."""
+    """The loop that a call describes; None if the callee is no range."""
     if isinstance(function, PythonBuiltin) and function.name == "range":
         name, static, hinted = "range", False, True
     elif _is_language(function, "range"):
@@ -103,7 +103,7 @@ def _is_language(function: Any, name: str) -> bool:
 
 
 def _hint(name: str, key: str, value: Any) -> dict[str, str]:
-    """One hint as an attribute; none if it asks for nothing."""
+    """One hint as an attribute; None if it requests nothing."""
     known = values.unwrap(value)
     if isinstance(known, values.tensor):
         raise CompilationError(
@@ -115,7 +115,7 @@ def _hint(name: str, key: str, value: Any) -> dict[str, str]:
     if key in ("num_stages", "loop_unroll_factor"):
         if isinstance(known, bool) or not isinstance(known, int) or not 0 <= known <= MOST_STEPS:
             raise CompilationError(f"expected a number from 0 to {MOST_STEPS} for {key} of {name}, got {known!r}")
-        # No stages is something to ask for (the launch may ask for others); writing out no iteration is not.
+        # Zero stages is a valid request, since the launch may request others; unrolling zero iterations is not.
         return {_HINTS[key]: f"{known} : i32"} if known or key == "num_stages" else {}
     return {_HINTS[key]: "unit"} if known else {}
 
@@ -126,8 +126,8 @@ class Counter:
 
     start, stop, step   handles of the counter's bounds, of integer type `mlir`
     first, stride       handles: index = first + counter * stride; None: the index is the counter
-    may_wrap            start + k * step may leave the type at the first k that is not below stop; scf.for ends all the
-                        same, a comparison of that number does not
+    may_wrap            start + k * step may wrap in the step that reaches stop; scf.for ends anyway, a loop that
+                        compares the counter does not
     """
 
     emitter: Emitter
@@ -142,7 +142,7 @@ class Counter:
 
     @property
     def less_than(self) -> str:
-        """Predicate `counter < stop` (arith.cmpi): signed."""
+        """The predicate of `counter < stop` (arith.cmpi), which is signed."""
         return "2 : i64"
 
     def index(self, counter: int) -> Any:
@@ -189,7 +189,7 @@ class Counter:
         mlir = count_type.mlir
         known = values.unwrap(call.step)
         if isinstance(known, values.tensor):
-            # Steps by a number of programs are the rule in persistent kernels, and never below 1.
+            # Persistent kernels step by the number of programs, which is at least 1.
             if emitter.builder.defining_op(known.handle) == "tile.num_programs":
                 return Counter(emitter, mlir, index_type, start, stop, step, may_wrap=True)
             trips = _trip_count(emitter, mlir, start, stop, None, step)
@@ -210,7 +210,7 @@ class Counter:
         )
 
     def by_ones(self) -> Counter:
-        """The same loop by a counter that may be stepped once too often without wrapping."""
+        """The same loop with a counter that can take one step too many without wrapping."""
         if not self.may_wrap:
             return self
         emitter, mlir = self.emitter, self.mlir
@@ -242,7 +242,7 @@ def _bound(call: LoopCall, what: str, bound: Any) -> Any:
 
 
 def _index_type(bounds: list[Any]) -> Any:
-    """The type of the index: what the bounds meet in, at least int32."""
+    """The type of the index: the common type of the bounds, at least int32."""
     result = types.int32
     for bound in bounds:
         if isinstance(bound, values.tensor):
@@ -262,7 +262,7 @@ def _may_wrap(call: LoopCall, count_type: Any) -> bool:
 
 
 def _trip_count(emitter: Emitter, mlir: str, start: int, stop: int, known: int | None, step: int = 0) -> int:
-    """Number of iterations, at most the largest signed number: none for a step of 0.
+    """The number of iterations, at most the largest signed number; 0 for a step of 0.
 
     known   the step; 1 for the step `step`, which is above 0; None for the step `step`, whose sign is not known
     """
@@ -284,7 +284,7 @@ def _trip_count(emitter: Emitter, mlir: str, start: int, stop: int, known: int |
         runs = emitter.op1("arith.select", [up, rises, falls], ["i1"])
         runs = emitter.op1("arith.andi", [runs, compare(1, step, zero)], ["i1"])
         distance = op("select", up, up_by, down_by)
-        # Never 0, so that the quotient is that of a loop that runs or is not looked at.
+        # Never 0: the quotient matters only for loops that run.
         size = op("maxui", op("select", up, step, op("subi", zero, step)), one)
     # Unsigned, for bounds further apart than the largest signed number.
     steps = op("addi", op("divui", op("subi", distance, one), size), one)

@@ -48,6 +48,25 @@ class Parameter(NamedTuple):
         divisor = DIVISIBILITY if self.divisible else self.divisor
         return f"{self.type}{f':{divisor}' if divisor > 1 else ''}{':rows' if self.whole_rows else ''}"
 
+    @property
+    def spelled(self) -> str:
+        """The parameter as signatures write it: `*fp32:16`, `1024`, `Rows(*fp32:16, i32)`."""
+        if self.kind == "constexpr":
+            return repr(self.value)
+        if self.kind == "tuple":
+            name = self.cls.__name__ if self.cls is not None else ""
+            return f"{name}({', '.join(item.spelled for item in self.items)})"
+        return self.spelled_type
+
+
+def join_parameters(
+    name: str, items: tuple[Parameter, ...], fields: tuple[str, ...] = (), cls: Any = None
+) -> Parameter:
+    """A tuple of these items: a constant if all of them are, unless they have names."""
+    if all(item.kind == "constexpr" for item in items) and not fields:
+        return Parameter(name, "constexpr", value=tuple(item.value for item in items))
+    return Parameter(name, "tuple", items=items, fields=fields, cls=cls)
+
 
 class FlatParameter(NamedTuple):
     """One argument of the compiled function, in the order of the packed argument block."""

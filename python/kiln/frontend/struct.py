@@ -30,7 +30,7 @@ import collections
 import functools
 import keyword
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kiln.errors import CompilationError, UsageError, near_match
 from kiln.frontend.function import BoundFunction, KernelFunction, is_constexpr_annotation
@@ -188,15 +188,21 @@ def _jit_function(value: Any) -> KernelFunction | None:
     return value if isinstance(value, KernelFunction) else None
 
 
-def launch_flags(cls: Any) -> tuple[tuple[bool, ...], tuple[bool, ...]] | None:
-    """For the launcher, by field: whether it is a constexpr, and whether methods compute strides of descriptors from
-    it. None for a named tuple that is not a struct."""
+class LaunchFlags(NamedTuple):
+    """What the launcher asks of a struct, by field."""
+
+    constexpr: tuple[bool, ...]
+    strides: tuple[bool, ...]  #: methods compute strides of descriptors from it
+
+
+def launch_flags(cls: Any) -> LaunchFlags | None:
+    """None for a named tuple that is not a struct."""
     if not is_struct(cls):
         return None
     from kiln.frontend.strides import descriptor_strides
 
     strides = {field for function in functions_of(cls) for field in descriptor_strides(function).fields}
-    return constexpr_fields(cls), tuple(field in strides for field in cls._fields)
+    return LaunchFlags(constexpr_fields(cls), tuple(field in strides for field in cls._fields))
 
 
 def describe_class(cls: Any) -> str:

@@ -1,4 +1,4 @@
-"""Error hints for what users of other libraries write in a kernel: the equivalent in Kiln."""
+"""Hints for names of other libraries in a kernel: the equivalent in Kiln."""
 
 from __future__ import annotations
 

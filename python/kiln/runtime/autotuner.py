@@ -9,13 +9,16 @@ import math
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kiln import errors
 from kiln.runtime.interface import LAUNCH_OPTIONS, KernelInterface, is_traced_by_torch, module_attribute
 from kiln.runtime.jit import JITFunction
 from kiln.tune.arguments import field_of, leaves
 from kiln.tune.configs import Config, Hook
+
+if TYPE_CHECKING:
+    from kiln._kiln import TunedAnswer
 
 __all__ = ["Autotuner", "Config", "Heuristics", "autotune", "heuristics"]
 
@@ -30,7 +33,7 @@ class _Decorated(KernelInterface):
         self.__module__, self.__doc__ = fn.__module__, fn.__doc__
 
     def __getattr__(self, name: str) -> Any:
-        # A tuned kernel has what a jit function has: __name__, cache_key, params …
+        # A tuned kernel has the attributes of a jit function: __name__, cache_key, params …
         if name == "fn" or (name.startswith("_") and not name.startswith("__")):
             raise AttributeError(name)
         return getattr(self.fn, name)
@@ -46,7 +49,7 @@ class _Decorated(KernelInterface):
         return _restore, (type(self), state)
 
 
-# State of one process only: a lock, and what has gone wrong.
+# State that is not pickled: a lock, and recorded failures.
 _NOT_PICKLED = ("_lock", "_refused", "_native", "_winners")
 
 
@@ -115,7 +118,7 @@ class Autotuner(_Decorated):
     """A kernel with configurations to choose from. Made by `kiln.autotune`.
 
     best_config       the configuration of the last launch
-    configs_timings   the measurements behind the last choice: milliseconds (median, 20th and 80th percentile) by
+    configs_timings   the measurements that led to the last choice: milliseconds (median, 20th and 80th percentile) by
                       configuration
     timings           the medians, by key
     """
@@ -363,7 +366,7 @@ class Autotuner(_Decorated):
             config.pre_hook({**dict(zip(self.arg_names, args, strict=False)), **kwargs, **config.all_kwargs()})
         return meta
 
-    def _answer(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> tuple[Config, Any] | None:
+    def _answer(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> TunedAnswer | None:
         """Answers the native launcher, which asks once for each key: see python/bindings/launch/Tuned.h."""
         if len(self.configs) == 1:
             return None  # nothing to choose, and writes to `configs` are not noticed
@@ -371,15 +374,14 @@ class Autotuner(_Decorated):
         if config.pre_hook is not None:
             return None
         self.check_conflicts(config, kwargs)
-        config.launch_kwargs()
-        return config, config._launch
+        return config.as_answer()
 
     def _make_native(self) -> Any:
         with self._lock:
             if self._native is None:
                 launcher = self.fn._launcher or self.fn._make_launcher()
                 places = [(place, fields.split(".") if fields else []) for _, place, fields in self._key_places]
-                native = launcher.tuned(self, places)
+                native = launcher.tuned(self._answer, self.run, places)
                 native.last = self._last
                 if type(self).__getitem__ is Autotuner.__getitem__:
                     native.adopt(self)
@@ -500,7 +502,8 @@ class Heuristics(_Decorated):
     def __init__(self, fn: Any, arg_names: list[str], values: Mapping[str, Callable[[dict[str, Any]], Any]]):
         super().__init__(fn, arg_names)
         self.values = dict(values)
-        # What a tuner below gives to the grid's function; torch's compiler takes a function in `fn` for a method.
+        # The arguments that an inner tuner passes to the grid's function; torch's compiler would treat a function in
+        # `fn` as a method.
         inner = next((f for f in _chain(fn) if isinstance(f, Autotuner)), None)
         self.metas = [config.all_kwargs() for config in inner.configs] if inner is not None else [{}]
         for name in self.values:

@@ -405,10 +405,9 @@ class Lookup:
         """Why frozen mode has no code: the difference from the nearest variant in the bundle."""
         from kiln import _kiln
         from kiln.frontend.signature import array_names
-        from kiln.runtime.jit import _describe
 
         name = self.kernel.__name__
-        variant = ", ".join(f"{parameter.name}={_describe(parameter)}" for parameter in parameters)
+        variant = ", ".join(f"{parameter.name}={parameter.spelled}" for parameter in parameters)
         because = f"because {knobs.frozen} holds all code in frozen mode"
         bundle = shipped()
         if bundle is None:

@@ -13,8 +13,8 @@ from kiln import errors, knobs
 from kiln.frontend.signature import DIVISIBILITY, Parameter, array_names
 
 if TYPE_CHECKING:
+    from kiln import _kiln
     from kiln._kiln import LaunchTerms
-    from kiln.runtime.owner import Explainer
 
 
 class FixedKernel:
@@ -29,13 +29,20 @@ class FixedKernel:
             for written, found in zip(self.kernel.params, compiled.parameters, strict=True)
         ]
 
-    def make_launcher(self) -> Any:
+    def make_launcher(self, strides: list[str], fields: list[str]) -> Any:
+        """`strides` and `fields`: those of the kernel, as `find_strides` gives them."""
         from kiln import _kiln
 
+        owner = _kiln.LaunchOwner(
+            self,
+            revalidate=self._revalidate,
+            compile=self._compile,
+            forget=self._forget,
+            refusals=self._make_refusals,
+        )
         # Divisibility by 8 or 4 is only known of strides, including those of descriptors made from pointers.
-        strides, fields = self.kernel.find_strides()
         strides = [*strides, *(parameter.name for parameter in self.compiled.parameters if parameter.divisor > 1)]
-        return _kiln.Launcher(self, list(self.params), ["warmup"], strides, fields)
+        return _kiln.Launcher(owner, list(self.params), ["warmup"], strides, fields)
 
     def _revalidate(self) -> LaunchTerms:
         from kiln import _kiln
@@ -56,18 +63,15 @@ class FixedKernel:
 
     def _compile(
         self,
-        found: list[tuple[Any, ...]],
+        found: list[Parameter],
         options: dict[str, Any],
         key: bytes,
         disjoint: list[bool],
         device: int,
         prefix: str,
     ) -> Any:
-        from kiln.runtime.jit import make_parameter
-
         compiled = self.compiled
-        for parameter, item in zip(compiled.parameters, found, strict=True):
-            given = make_parameter(parameter.name, item)
+        for parameter, given in zip(compiled.parameters, found, strict=True):
             problem = _difference(parameter, given)
             if problem is not None:
                 self._refuse(parameter.name, *problem)
@@ -103,30 +107,22 @@ class FixedKernel:
     def _forget(self, compiled: Any) -> None:
         """Does nothing: this code is the only one."""
 
-    @property
-    def refusals(self) -> Explainer:
-        return _Refusals(self)  # type: ignore[return-value]
+    def _make_refusals(self) -> _kiln.Refusals:
+        """The kernel's, but for launch options and for parameters, whose defaults are those of the code."""
+        table = self.kernel.make_refusals()
+        table.binding = self._refuse_binding
+        return table
 
-
-class _Refusals:
-    """Forwards errors about arguments to the kernel."""
-
-    def __init__(self, fixed: FixedKernel):
-        self._fixed, self._others = fixed, fixed.kernel.refusals
-
-    def binding(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
+    def _refuse_binding(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
         from kiln.runtime.interface import LAUNCH_OPTIONS
         from kiln.runtime.refusals import Refusals
 
         for name in kwargs:
-            if name in LAUNCH_OPTIONS and name not in self._fixed.kernel.arg_names:
-                raise self._fixed._error(
+            if name in LAUNCH_OPTIONS and name not in self.kernel.arg_names:
+                raise self._error(
                     f"expected no launch options (because the code is compiled already), got {name}={kwargs[name]!r}"
                 )
-        Refusals(self._fixed).binding(args, kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._others, name)
+        Refusals(self).binding(args, kwargs)
 
 
 def _parameter_of(written: Any, found: Parameter) -> Any:

@@ -8,6 +8,9 @@ from typing import Any
 
 from kiln.frontend.struct import constexpr_fields, is_struct
 
+# Switches that compiled code depends on; a launch notices when one changes.
+CODE_SWITCHES = ("target", "check", "device_assert", "line_info", "ptxas", "libdevice")
+
 # Every keyword a launch takes besides the kernel's own parameters. "warmup" must be first: the launcher relies on it.
 LAUNCH_OPTIONS = [
     "warmup",
@@ -35,7 +38,7 @@ LAUNCH_OPTIONS = [
 ]
 
 
-# What values some of them take, as error messages put it.
+# The values that some of them take, as error messages describe them.
 OPTION_KINDS = {
     "num_warps": "a power of two from 1 to 32",
     "num_stages": "a positive integer",

@@ -20,6 +20,7 @@ from kiln import errors, knobs
 from kiln.frontend.function import KernelFunction
 from kiln.frontend.struct import functions_of
 from kiln.runtime.interface import (
+    CODE_SWITCHES,
     LAUNCH_OPTIONS,
     OPTION_KINDS,
     KernelInterface,
@@ -29,12 +30,11 @@ from kiln.runtime.interface import (
 )
 
 if TYPE_CHECKING:
+    from kiln import _kiln
     from kiln._kiln import LaunchTerms
+    from kiln.frontend.signature import Parameter
     from kiln.runtime.metadata import CpuUsage, KernelMetadata
-    from kiln.runtime.owner import Explainer
 
-# Switches that compiled code depends on; a launch notices when one changes.
-_CODE_SWITCHES = ("target", "check", "device_assert", "line_info", "ptxas", "libdevice")
 # Launch options that targets act on, with the compiler's names for them; the others are recorded in the metadata.
 _COMPILE_OPTIONS = {
     "cpu": {"enable_fp_fusion": "enable_fp_fusion"},
@@ -92,7 +92,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
-# Makes the result of `kernel[grid]` in a block of `recording`.
+# The function that makes the result of `kernel[grid]` inside a block of `recording`.
 _recorder: Callable[[JITFunction, Any], Callable[..., Any]] | None = None
 
 
@@ -167,7 +167,14 @@ class JITFunction(KernelFunction, KernelInterface):
                 from kiln import _kiln
 
                 knobs.start_logging()
-                self._launcher = _kiln.Launcher(self, list(self.params), self.launch_options, *self.find_strides())
+                owner = _kiln.LaunchOwner(
+                    self,
+                    revalidate=self._revalidate,
+                    compile=self._compile,
+                    forget=self._forget,
+                    refusals=self.make_refusals,
+                )
+                self._launcher = _kiln.Launcher(owner, list(self.params), self.launch_options, *self.find_strides())
                 if type(self).__getitem__ is JITFunction.__getitem__:
                     self._launcher.adopt(self)
         return self._launcher
@@ -247,7 +254,7 @@ class JITFunction(KernelFunction, KernelInterface):
     # -- what the launcher asks ------------------------------------------------------------
 
     def _make_prefix(self) -> str:
-        switches = [f"{name}={getattr(knobs, name)}" for name in _CODE_SWITCHES]
+        switches = [f"{name}={getattr(knobs, name)}" for name in CODE_SWITCHES]
         functions = [function.cache_key for function in (self, *self._constants)]
         return "\n".join([*functions, f"debug={self.debug}", f"version={self.version!r}", *switches])
 
@@ -259,7 +266,7 @@ class JITFunction(KernelFunction, KernelInterface):
         _kiln.set_num_threads(knobs.num_threads)
         _kiln.set_warn_strides(knobs.warn_strides)
         prefix = self._make_prefix()
-        switches = (*_CODE_SWITCHES, *placement.SWITCHES, "warn_strides", "specializations")
+        switches = (*CODE_SWITCHES, *placement.SWITCHES, "warn_strides", "specializations")
         watched: list[tuple[Any, Any, Any]] = [(*place, None) for place in knobs.places(*switches)]
         for function in (self, *self._constants):
             for capture in function.captures:
@@ -280,7 +287,7 @@ class JITFunction(KernelFunction, KernelInterface):
 
     def _compile(
         self,
-        found: list[tuple[Any, ...]],
+        found: list[Parameter],
         options: dict[str, Any],
         key: bytes,
         disjoint: list[bool],
@@ -296,13 +303,12 @@ class JITFunction(KernelFunction, KernelInterface):
         with lock:
             compiled = self._compiled.get((prefix, key, device))
             if compiled is None:
-                parameters = [make_parameter(p.name, item) for p, item in zip(self.params, found, strict=True)]
                 if self._compiled and knobs.is_told("jit"):
                     from kiln.runtime import recompiles
 
-                    reason = recompiles.reason(parameters, disjoint, device, prefix, options, self._compiled)
+                    reason = recompiles.reason(found, disjoint, device, prefix, options, self._compiled)
                     knobs.tell("jit", "%s is compiled again: %s", self.__name__, reason)
-                compiled = compile_kernel(self, parameters, options, disjoint, device)
+                compiled = compile_kernel(self, found, options, disjoint, device)
                 compiled.options = dict(options)
                 self._compiled[prefix, key, device] = compiled
                 self._watch_constants(found, key, device, compiled)
@@ -310,7 +316,7 @@ class JITFunction(KernelFunction, KernelInterface):
             self._compiling.pop(claim, None)
         return compiled
 
-    def _watch_constants(self, found: list[tuple[Any, ...]], key: bytes, device: int, compiled: CompiledKernel) -> None:
+    def _watch_constants(self, found: list[Parameter], key: bytes, device: int, compiled: CompiledKernel) -> None:
         """Makes the prefix cover jit functions passed as arguments, directly or as methods of structs: their globals
         may change too."""
         new = [f for f in functions_in(found) if f is not self and f not in self._constants]
@@ -331,11 +337,11 @@ class JITFunction(KernelFunction, KernelInterface):
         if self._launcher is not None:
             self._launcher.clear()
 
-    @property
-    def refusals(self) -> Explainer:
+    def make_refusals(self) -> _kiln.Refusals:
+        """What words the errors of its launches."""
         from kiln.runtime.refusals import Refusals
 
-        return Refusals(self)
+        return Refusals(self).as_table()
 
     def __reduce__(self) -> Any:
         # Pickled by reference, like functions; a kernel that is no module attribute cannot be found again.
@@ -356,26 +362,6 @@ def functions_in(found: Any) -> Iterator[KernelFunction]:
             yield item
         elif isinstance(item, type):  # the class of a struct
             yield from functions_of(item)
-
-
-def make_parameter(name: str, item: tuple[Any, ...]) -> Any:
-    """One parameter for the front end, from a tuple made by the launcher or `_kiln.parse_signature`."""
-    from kiln.frontend.signature import Parameter
-
-    kind = item[0]
-    if kind == "runtime":
-        _, ty, divisible, padding, divisor, whole_rows = item
-        return Parameter(
-            name, "runtime", type=ty, divisible=divisible, padding=padding, divisor=divisor, whole_rows=whole_rows
-        )
-    if kind == "tuple":
-        fields, cls = item[2], item[3]
-        names = fields or range(len(item[1]))
-        items = tuple(make_parameter(f"{name}.{i}", inner) for i, inner in zip(names, item[1], strict=True))
-        if all(inner.kind == "constexpr" for inner in items) and not fields:
-            return Parameter(name, "constexpr", value=tuple(inner.value for inner in items))
-        return Parameter(name, "tuple", items=items, fields=fields, cls=cls)
-    return Parameter(name, "constexpr", value=item[1])
 
 
 def compile_kernel(
@@ -646,7 +632,8 @@ class CompiledKernel:
         if self._launcher is None:
             from kiln.runtime.fixed import FixedKernel
 
-            self._launcher = FixedKernel(self).make_launcher()
+            fixed = FixedKernel(self)
+            self._launcher = fixed.make_launcher(*fixed.kernel.find_strides())
         return self._launcher.at(grid)
 
     # Without this, Python would treat `__getitem__` as the sequence protocol and iterate for ever.
@@ -755,7 +742,7 @@ class CompiledKernel:
     @property
     def signature(self) -> str:
         """The specialisations: `x=*fp32:16, n=i32, BLOCK=128`."""
-        return ", ".join(f"{p.name}={_describe(p)}" for p in self.parameters)
+        return ", ".join(f"{p.name}={p.spelled}" for p in self.parameters)
 
     @property
     def disjoint(self) -> str:
@@ -771,15 +758,6 @@ class CompiledKernel:
         if self.loaded is not None and self.metadata.get("cuda"):
             figures = f", {self.n_regs} registers, {self.shared} bytes shared, {self.n_spills} spills"
         return f"<CompiledKernel {self.name}({self.signature}) for {self.metadata['target'].get('name', '?')}{figures}>"
-
-
-def _describe(parameter: Any) -> str:
-    if parameter.kind == "constexpr":
-        return repr(parameter.value)
-    if parameter.kind == "tuple":
-        name = parameter.cls.__name__ if parameter.cls is not None else ""
-        return f"{name}({', '.join(_describe(item) for item in parameter.items)})"
-    return parameter.spelled_type
 
 
 @overload

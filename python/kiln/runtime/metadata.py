@@ -1,4 +1,4 @@
-"""What a compiled kernel reports about itself: its metadata as attributes, its source, its use of the CPU.
+"""The properties of a compiled kernel: its metadata as attributes, its source, its use of the CPU.
 
 The dictionary's entries are the artifact's own (ARCHITECTURE.md lists them); attributes also work under Triton's names,
 which are computed from the same entries.

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kiln.frontend.signature import array_names
+from kiln.runtime.interface import CODE_SWITCHES
 
 
 def reason(
@@ -36,12 +37,10 @@ def _differences(
     other_device: int,
     other: Any,
 ) -> list[str]:
-    from kiln.runtime.jit import _describe
-
     found = []
     for now, before in zip(parameters, other.parameters, strict=True):
-        if _describe(now) != _describe(before):
-            found.append(f"{now.name} is {_describe(now)}, before {_describe(before)}")
+        if now.spelled != before.spelled:
+            found.append(f"{now.name} is {now.spelled}, before {before.spelled}")
     if not found:
         alone = dict(zip(array_names(list(parameters)), disjoint, strict=False))
         alone_before = dict(zip(array_names(list(other.parameters)), other._disjoint, strict=False))
@@ -67,12 +66,10 @@ def _differences(
 
 def _split(prefix: str) -> tuple[dict[str, str], list[str]]:
     """Splits what `JITFunction._make_prefix` joined: switches by name, and the keys of functions."""
-    from kiln.runtime.jit import _CODE_SWITCHES
-
     switches, functions = {}, []
     for line in prefix.split("\n"):
         name, _, value = line.partition("=")
-        if name in (*_CODE_SWITCHES, "debug", "version"):
+        if name in (*CODE_SWITCHES, "debug", "version"):
             switches[name] = value
         else:
             functions.append(line)

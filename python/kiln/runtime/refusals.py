@@ -5,7 +5,6 @@ The launcher (C++) detects that something is wrong and calls back here; a launch
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from kiln import errors
@@ -13,6 +12,7 @@ from kiln.errors import calling_expression as caller
 from kiln.runtime.interface import LAUNCH_OPTIONS, OPTION_KINDS
 
 if TYPE_CHECKING:
+    from kiln import _kiln
     from kiln.frontend.function import KernelFunction
     from kiln.runtime.jit import JITFunction
 
@@ -37,6 +37,22 @@ class Refusals:
 
     def __init__(self, kernel: Any):
         self.kernel, self.name = kernel, kernel.__name__
+
+    def as_table(self) -> _kiln.Refusals:
+        """The methods, as a launcher calls them."""
+        from kiln import _kiln
+
+        return _kiln.Refusals(
+            binding=self.binding,
+            argument=self.argument,
+            grid=self.grid,
+            grid_key=self.grid_key,
+            device=self.device,
+            preparing=self.preparing,
+            status=self.status,
+            failure=self.failure,
+            strides=self.strides,
+        )
 
     def preparing(self) -> NoReturn:
         raise errors.LaunchError(
@@ -148,17 +164,17 @@ class Refusals:
     def failure(self, what: dict[str, Any]) -> NoReturn:
         failure(self.name, what)
 
-    def status(self, compiled: Any, code: str, message: str, need: tuple[str, int, int, str] | None) -> NoReturn:
-        """The device refused."""
+    def status(self, compiled: Any, code: str, message: str, need: _kiln.ResourceNeed | None) -> NoReturn:
+        """Raises the error for a status of the device."""
         if code == "lost":
             raise errors.DeviceLostError(message)
         if code == "invalid":
             raise errors.LaunchError(message, kernel=self.name, caller=caller())
         if code == "resource":
-            if need is not None and need[1] >= 0:
-                raise errors.ResourceError(*need, self.name)
+            if need is not None and need.required >= 0:
+                raise errors.ResourceError(need.resource, need.required, need.available, need.option, self.name)
             if "cuda" in compiled.metadata:
-                self._refused_by_gpu(compiled, message, need[0] if need else "resources")
+                self._refused_by_gpu(compiled, message, need.resource if need else "resources")
             available = 0
             try:
                 import os
@@ -218,12 +234,6 @@ def check(kernel: KernelFunction, check: str) -> NoReturn:
         caller=caller(),
         hint="pass arrays of the host to run on the CPU target, or run under compute-sanitizer",
     )
-
-
-def show(text: str) -> None:
-    """Shows what kernels on a GPU have printed."""
-    sys.stdout.write(text)
-    sys.stdout.flush()
 
 
 def _frames(found: list[tuple[str, int, int, str]]) -> list[errors.SourceRange]:
@@ -291,11 +301,3 @@ def failure(kernel: str, what: dict[str, Any]) -> NoReturn:
     if what["kind"] == "lanes":
         error.title = "race within a store"
     raise error
-
-
-def failure_at_exit(kernel: str, what: dict[str, Any]) -> None:
-    """An assertion failed on a GPU, and no later launch or synchronisation has raised it."""
-    try:
-        failure(kernel, what)
-    except errors.DeviceError as error:
-        sys.stderr.write(f"{error}\n")

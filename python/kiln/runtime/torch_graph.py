@@ -6,15 +6,15 @@
         scale[(kiln.cdiv(n, 128),)](y, n, BLOCK=128)                # kiln::launch(form, [y], [], …)
         return y
 
-torch's compiler runs Python on values that are not there yet, and nothing of a launch can be run then. What follows the
-values stays in Python that it traces (`launch`, `call`): tensors, integers and floats become arguments of the operator,
-so that shapes may be symbols. Everything else (which kernel, constexpr values, names, plans) is the *form* of the call,
-kept here under a name that the graph holds; it is made by functions that run for real while tracing (`_form_of…`). A
-form says which tensors the kernel may write through: those are the operator's mutated arguments, all others are only
-read. The compiler knows them from the kernel's stores; where it does not, every tensor counts as written.
+torch's compiler traces Python with fake values, so a launch cannot run then. The code that handles values is traced
+(`launch`, `call`): tensors, integers and floats become arguments of the operator, so that shapes may be symbols.
+Everything else (which kernel, constexpr values, names, plans) is the *form* of the call, kept here under a name that
+the graph holds. Functions that torch executes instead of tracing make it (`_form_of…`). A form lists the tensors that
+the kernel may write to: those are the operator's mutated arguments, all others are only read. The compiler derives them
+from the kernel's stores; if it cannot, every tensor counts as written.
 
-The name of a form is a digest of what it stands for, so that graphs cached on disk find it in another process: tracing,
-which always comes first, has made it there too.
+The name of a form is a digest of its contents, so that graphs cached on disk find it in another process: that process
+has traced the function first, and so has made the form too.
 
 Imported only while torch traces; nothing else of Kiln imports torch by itself.
 """
@@ -35,7 +35,7 @@ from kiln.runtime.interface import LAUNCH_OPTIONS, MockTensor
 
 _library = torch.library.Library("kiln", "FRAGMENT")
 _ARGUMENTS = "str form, Tensor(a!)[] written, Tensor[] read, SymInt[] numbers, float[] floats"
-# Kernels are given strides as numbers: tensors have to arrive with those they had while tracing.
+# Kernels get strides as numbers, so tensors must have the strides that they had while tracing.
 _TAGS = tuple(
     getattr(torch.Tag, name)
     for name in ("pt2_compliant_tag", "needs_exact_strides", "needs_fixed_stride_order")
@@ -44,11 +44,11 @@ _TAGS = tuple(
 
 
 class Form:
-    """A call without its values.
+    """The part of a call that does not depend on its values.
 
     what        the kernel or the library function
     tokens      the arguments in their order, as `encode` writes them
-    constants   what tokens refer to beside tensors, integers and floats
+    constants   the values that tokens refer to, other than tensors, integers and floats
     written     which tensors may be written, by number
     """
 
@@ -155,7 +155,7 @@ def _encode(value: Any, values: _Values, constant: bool = False) -> None:
         values.tokens.append(f"c{len(values.constants)}")
         values.constants.append(value)
     elif hasattr(type(value), "__dataclass_fields__"):
-        # A plan, or a tensor descriptor: made anew of its fields.
+        # A plan or a tensor descriptor: rebuilt from its fields.
         values.tokens.append(f"n{len(values.constants)}")
         values.constants.append(type(value))
         values.tokens.append("(")
@@ -169,8 +169,8 @@ def _encode(value: Any, values: _Values, constant: bool = False) -> None:
 
 
 def _object(identity: int) -> Any:
-    """The object with an identity. It lives: what is traced holds it, and torch guards that it is this one. (Not every
-    torch hands an object itself to what runs while it traces.)"""
+    """The object with this `id()`. It is alive, because the traced function refers to it, and torch guards its
+    identity. (Some versions of torch do not pass the object itself to functions that run during tracing.)"""
     return ctypes.cast(identity, ctypes.py_object).value
 
 
@@ -232,10 +232,10 @@ def _parameters_of(kernel: int) -> str:
 
 @torch.compiler.assume_constant_result
 def _form_of_launch(identity: int, tokens: str, count: int, *values: Any) -> str:
-    """Runs while tracing: the form of a launch. `values`: the types of the tensors, so many, then the constants."""
+    """The form of a launch, made while torch traces. `values`: the types of `count` tensors, then the constants."""
     kernel, dtypes, constants = _object(identity), values[:count], _constants(values[count:])
     while isinstance(kernel, Heuristics):
-        kernel = kernel.fn  # its values were traced
+        kernel = kernel.fn  # torch has traced the computation of its values
     base = _base(kernel)
     written = _written_tensors(kernel, tokens, dtypes, constants)
     form = Form(kernel, tokens, constants, written, len(dtypes))
@@ -243,7 +243,7 @@ def _form_of_launch(identity: int, tokens: str, count: int, *values: Any) -> str
 
 
 def _written_tensors(kernel: Any, tokens: str, dtypes: Any, constants: tuple[Any, ...]) -> tuple[int, ...]:
-    """The tensors that a launch may write through, of every configuration; all of them where that is not known."""
+    """The tensors that a launch may write to, with any of the configurations; all tensors if that is unknown."""
     from kiln.errors import KilnError
 
     everything = tuple(range(len(dtypes)))
@@ -252,17 +252,17 @@ def _written_tensors(kernel: Any, tokens: str, dtypes: Any, constants: tuple[Any
         try:
             found.update(_stored(kernel, config, tokens, dtypes, constants))
         except KilnError:
-            return everything  # the launch itself will say what is wrong
+            return everything  # the launch itself will report the mistake
     return tuple(sorted(found))
 
 
 def _stored(kernel: Any, config: Any, tokens: str, dtypes: Any, constants: tuple[Any, ...]) -> Iterator[int]:
     """The tensors that the kernel stores to with these constants, as its code after inlining says."""
     from kiln import _kiln, compiler, frontend
-    from kiln.runtime.jit import JITFunction, make_parameter
+    from kiln.runtime.jit import JITFunction
 
     class Probe(JITFunction):
-        """Stops where code would be compiled."""
+        """A launcher's owner that stops at the request for compiled code."""
 
         def _compile(self, found: Any, *_: Any) -> Any:
             raise _Found(found)
@@ -277,7 +277,7 @@ def _stored(kernel: Any, config: Any, tokens: str, dtypes: Any, constants: tuple
     try:
         Probe(base.fn)[1](*args, warmup=True, **{name: value for name, value in kwargs.items() if name in names})
     except _Found as stopped:
-        parameters = [make_parameter(p.name, item) for p, item in zip(base.params, stopped.args[0], strict=True)]
+        (parameters,) = stopped.args
     module = frontend.emit(base, parameters, base.__name__)
     text = str(compiler.compile(module, {"target": "cpu", "to": "opt"}).output)
     for pointer in _kiln.Module.parse(text).written_pointers():
@@ -285,7 +285,7 @@ def _stored(kernel: Any, config: Any, tokens: str, dtypes: Any, constants: tuple
 
 
 class _Found(Exception):
-    """Carries what the launcher found out, past the launch."""
+    """Raised to leave a launch with the specialisation that the launcher found."""
 
 
 class _Place(MockTensor):
@@ -297,7 +297,7 @@ class _Place(MockTensor):
 
 
 class _Every:
-    """One value for every number."""
+    """A sequence with the same value at every index."""
 
     def __init__(self, value: Any):
         self.value = value
@@ -338,7 +338,7 @@ def _(form: str, written: Any, read: Any, numbers: Any, floats: Any, grid: Any) 
     return None
 
 
-# A kernel that writes nothing may still print, and check.
+# A kernel without stores may still print or assert.
 torch.fx.node.has_side_effect(torch.ops.kiln.launch.default)
 
 
@@ -349,7 +349,8 @@ def _three(grid: Any) -> list[Any]:
 
 
 def launch(kernel: Any, grid: Any, args: Any, kwargs: Any) -> Any:
-    """`kernel[grid](*args, **kwargs)` while torch traces: a call of `kiln::launch`. Gives None: nothing has run yet."""
+    """`kernel[grid](*args, **kwargs)` while torch traces: a call of `kiln::launch`. Returns None: nothing has run
+    yet."""
     positional, constant = _parameters_of(id(kernel)).split("|")
     positional, constant = positional.split(" "), constant.split(" ")
     values = _Values()
@@ -395,8 +396,8 @@ _functions: dict[str, Any] = {}
 
 @torch.compiler.assume_constant_result
 def _form_of_call(identity: int, tokens: str, ranks: str, written: str, *values: Any) -> str:
-    """Runs while tracing: the operator and the form of a call of a library function. `ranks` of the tensors; `values`:
-    their types, then the constants."""
+    """The operator and the form of a library call, made while torch traces. `ranks`: of the tensors; `values`: their
+    types, then the constants."""
     function = _object(identity)
     name = function.__name__
     if _functions.setdefault(name, function) is not function:
@@ -408,7 +409,7 @@ def _form_of_call(identity: int, tokens: str, ranks: str, written: str, *values:
     tensors = [_Like(dtype, int(rank)) for dtype, rank in zip(values[:count], ranks.split(), strict=True)]
     args, kwargs = decode(tokens, {"t": tensors, "i": _Every(1), "f": _Every(0.5), "c": constants})
     made = len(_new_specs(function, args, kwargs))
-    # torch makes an operator that writes its arguments functional only if it returns no list.
+    # torch can functionalise an operator that mutates arguments only if it returns no list.
     operation = f"{name}_out{made or ''}" if places else name
     if not hasattr(torch.ops.kiln, operation):
         _define(operation, bool(places), made)
@@ -417,7 +418,7 @@ def _form_of_call(identity: int, tokens: str, ranks: str, written: str, *values:
 
 
 def _new_specs(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-    """The outputs that the call makes; those it is given are not among them."""
+    """The outputs that the call allocates, without those that the caller passed."""
     out = kwargs.get("out") if function.takes_out else None
     given = out if isinstance(out, (tuple, list)) else (out,)
     specs = function.output_specs(*args, **kwargs)
@@ -426,8 +427,8 @@ def _new_specs(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 @torch.compiler.assume_constant_result
 def _about(identity: int) -> str:
-    """Names of a function's parameters; of those that it changes, `out` among them where results go there; what it
-    returns."""
+    """The names of a function's parameters; the names of those that it writes to, with `out` if results go there; and
+    what it returns."""
     function = _object(identity)
     parameters = function.signature.parameters
     returned = str(function.signature.return_annotation)
@@ -437,7 +438,8 @@ def _about(identity: int) -> str:
 
 
 def _define(name: str, writes: bool, made: int) -> None:
-    """An operator for a library function: one that makes its results, or one that writes to arguments too."""
+    """Defines the operator of a library function: one that allocates its results, or one that also writes to
+    arguments."""
     if writes:
         _library.define(f"{name}({_ARGUMENTS}) -> ({', '.join(['Tensor'] * made)})", tags=_TAGS)
     else:
@@ -459,7 +461,7 @@ def _define(name: str, writes: bool, made: int) -> None:
 
     def run(*given: Any) -> Any:
         function, args, kwargs, tensors = split(given)
-        with torch.no_grad():  # whether one is needed was asked before
+        with torch.no_grad():  # whether a gradient is needed was checked before
             return results(made_by(function(*args, **kwargs), tensors))
 
     def make(*given: Any) -> Any:

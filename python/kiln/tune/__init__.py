@@ -14,5 +14,5 @@ ahead.py       `kiln tune`: problems tuned ahead of time, into a file that a pac
 table.py       that file: what it has, for which machine and source
 models.py      linear layers of known models, by name
 
-`kiln.autotune` (`kiln.runtime.autotuner`) decorates a kernel with all that.
+`kiln.autotune` (`kiln.runtime.autotuner`) applies all this to a kernel.
 """

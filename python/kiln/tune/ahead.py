@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -14,7 +12,8 @@ from kiln.tune import clock, compiling
 from kiln.tune.configs import Config
 from kiln.tune.progress import Progress
 from kiln.tune.race import Disqualified, Outcome, Rules, race
-from kiln.tune.table import Choice, distance
+from kiln.tune.table import Choice
+from kiln.tune.tuning import Tuning
 
 log = logging.getLogger("kiln.autotune")
 
@@ -23,32 +22,10 @@ ALLOWED = 2e-2
 DTYPES = ("float16", "bfloat16", "float32", "float8_e4m3fn", "float8_e5m2")
 
 
-# ---- choices of a table, for the tuner -------------------------------------------------------------------------------
+# ---- choices of a table -------------------------------------------------------------------------------------------
 def choice_of(kernel: str, device: Mapping[str, Any], code: str, of: Mapping[str, Any], config: Config,
               milliseconds: float) -> Choice:  # fmt: skip
     return Choice(kernel, dict(device), dict(of), config.all_kwargs(), milliseconds, code)
-
-
-def find(choices: Sequence[Choice], of: Mapping[str, Any], configs: Sequence[Config],
-         expected: Callable[[Config], float] | None = None) -> Config | None:  # fmt: skip
-    """The configuration that a table has for a key: the key's own; else, among keys that differ only in numbers, the
-    fastest one by `expected`, the kernel's cost model, or that of the nearest key if there is no model."""
-    here = json.loads(json.dumps(dict(of), default=str))
-    known = {json.dumps(config.all_kwargs(), sort_keys=True, default=str): config for config in configs}
-    there = []
-    for choice in choices:
-        config = known.get(json.dumps(choice.choice, sort_keys=True, default=str))
-        far = distance(choice.of, here)
-        if config is None or math.isinf(far):
-            continue
-        if far == 0:
-            return config
-        there.append((far, choice.place, config))
-    if not there:
-        return None
-    if expected is not None:
-        return min(there, key=lambda found: (expected(found[2]), found[0], found[1]))[2]
-    return min(there, key=lambda found: found[:2])[2]
 
 
 # ---- the library's products ------------------------------------------------------------------------------------------
@@ -210,8 +187,6 @@ def _rounded(milliseconds: float) -> float:
 # ---- a user's kernel -------------------------------------------------------------------------------------------------
 def tune_kernel(tuner: Any, arguments: Mapping[str, Any], grid: Any) -> tuple[Choice, Any]:
     """The fastest configuration for one launch, and the tuning."""
-    from kiln.tune.tuning import Tuning
-
     named = dict(arguments)
     key = tuner._key((), named)
     tuning = Tuning(tuner, key, (), named, grid)

@@ -26,3 +26,25 @@ def named(arguments: Mapping[str, Any], name: str) -> Any:
     """The argument `x`, or the field `x.data` of one."""
     first, _, fields = name.partition(".")
     return field_of(arguments[first], fields)
+
+
+def is_array(value: Any) -> bool:
+    """Whether `copy_of` and `fill` accept it."""
+    return hasattr(value, "__setitem__") and (hasattr(value, "clone") or hasattr(value, "copy"))
+
+
+def copy_of(array: Any) -> Any:
+    """A copy of an array of torch, numpy or a similar library."""
+    clone = getattr(array, "clone", None)
+    return clone() if clone is not None else array.copy()
+
+
+def fill(array: Any, value: Any) -> None:
+    """Sets an array to a number or to the values of another."""
+    copy = getattr(array, "copy_", None)
+    if copy is None:
+        array[...] = value
+    elif isinstance(value, (int, float)):
+        array.fill_(value)
+    else:
+        copy(value)

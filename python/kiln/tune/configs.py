@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from kiln._kiln import TunedAnswer
 
 Hook = Callable[..., Any]
+
+
+class _Launch(NamedTuple):
+    """What a launch with a configuration is given, as long as its meta-parameters are those."""
+
+    kwargs: dict[str, Any]
+    arguments: dict[str, Any]
 
 
 class Config:
@@ -35,8 +45,8 @@ class Config:
         self.num_warps, self.num_stages, self.num_ctas = num_warps, num_stages, num_ctas
         self.maxnreg, self.pre_hook, self.ir_override = maxnreg, pre_hook, ir_override
         self.schedule, self.stages, self.consumers, self.cluster = schedule, stages, consumers, cluster
-        self._launch: tuple[dict[str, Any], dict[str, Any]] | None = None
-        # Options among the meta-parameters are the same as those given by name.
+        self._launch: _Launch | None = None
+        # Launch options among the meta-parameters mean the same as those given by name.
         for name in self.kwargs.keys() & self.options().keys():
             setattr(self, name, self.kwargs.pop(name))
 
@@ -63,12 +73,24 @@ class Config:
         object.__setattr__(self, name, value)
         object.__setattr__(self, "_launch", value if name == "_launch" else None)
 
+    def _current(self) -> _Launch:
+        made = self._launch
+        if made is None or made.kwargs != self.kwargs:
+            made = self._launch = _Launch(dict(self.kwargs), self.all_kwargs())
+        return made
+
     def launch_kwargs(self) -> dict[str, Any]:
         """`all_kwargs()`, cached until something changes, for the launch path. Must not be modified."""
-        made = self._launch
-        if made is None or made[0] != self.kwargs:
-            made = self._launch = (dict(self.kwargs), self.all_kwargs())
-        return made[1]
+        return self._current().arguments
+
+    def as_answer(self) -> TunedAnswer:
+        """The same for the native launcher, which keeps it until something changes."""
+        from kiln import _kiln
+
+        made = self._current()
+        return _kiln.TunedAnswer(
+            config=self, launch=made, kwargs=self.kwargs, copied=made.kwargs, arguments=made.arguments
+        )
 
     def _identity(self) -> tuple[Any, ...]:
         return (*sorted(self.all_kwargs().items(), key=lambda item: item[0]), self.pre_hook)

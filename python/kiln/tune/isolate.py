@@ -22,11 +22,15 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kiln import errors, knobs
 from kiln.runtime.refusals import Refusals
+from kiln.tune.arguments import copy_of, fill
 from kiln.tune.race import Disqualified
+
+if TYPE_CHECKING:
+    from kiln import _kiln
 
 # Seconds for a process to start and import everything, and to receive code.
 START_TIMEOUT = 120.0
@@ -366,7 +370,7 @@ def serve(file: int, memory_limit: int = 0) -> None:
 
 
 def _answer(server: Any, verb: str, rest: Sequence[Any]) -> tuple[str, Any]:
-    """What came of it, and its value or its reason."""
+    """The outcome of a request ("ok", "refused", "lost", …) with its value or the reason."""
     try:
         return "ok", getattr(server, verb)(*rest)
     except errors.ResourceError as problem:
@@ -377,7 +381,7 @@ def _answer(server: Any, verb: str, rest: Sequence[Any]) -> tuple[str, Any]:
     except MemoryError as problem:
         return "refused", f"out of memory: {problem}"
     except Exception as problem:
-        if type(problem).__name__ == "OutOfMemoryError":  # torch's, which need not be imported
+        if type(problem).__name__ == "OutOfMemoryError":  # torch's exception, named without importing torch
             return "refused", f"out of memory: {problem}"
         return "raised", _sendable(problem)
 
@@ -402,20 +406,19 @@ def _sendable(problem: Exception) -> Any:
 
 
 class _Kernel:
-    """What a launcher asks of a jit function, where there is none: its code has everything."""
+    """Stands in for the jit function that a launcher asks: this process has only the compiled code."""
 
     def __init__(self, job: Job):
         self.__name__, self.__qualname__ = job.name, job.name
         self.params = list(job.written)
         self.arg_names = [parameter.name for parameter in job.written]
 
-    @property
-    def refusals(self) -> Refusals:
-        return Refusals(self)
+    def make_refusals(self) -> _kiln.Refusals:
+        return Refusals(self).as_table()
 
 
 class _Code:
-    """What FixedKernel asks of a compiled kernel."""
+    """The part of a `CompiledKernel` that FixedKernel uses."""
 
     def __init__(self, job: Job):
         from kiln import _kiln
@@ -429,7 +432,7 @@ class _Code:
 
 
 class _Server:
-    """Answers to what `Isolation` asks."""
+    """Answers the requests of `Isolation`."""
 
     def __init__(self) -> None:
         self.memories: list[Any] = []
@@ -446,9 +449,7 @@ class _Server:
         self.memories = [_map(memory) for memory in memories]
 
     def load(self, number: int, job: Job) -> None:
-        from kiln import _kiln
         from kiln.runtime.fixed import FixedKernel
-        from kiln.tune.tuning import copy_of, fill
 
         class Fixed(FixedKernel):
             """The arguments are those that the code was compiled for."""
@@ -457,8 +458,7 @@ class _Server:
                 return self.compiled
 
         fixed = Fixed(_Code(job))
-        launcher = _kiln.Launcher(fixed, list(fixed.params), ["warmup"], *job.strides)
-        bound = launcher.at(job.grid)
+        bound = fixed.make_launcher(*job.strides).at(job.grid)
         arguments = {name: self._receive(value) for name, value in job.arguments.items()}
         zeroed = [_at(arguments, path) for path in job.reset_to_zero]
         saved = [(_at(arguments, path), copy_of(_at(arguments, path))) for path in job.restore_value]

@@ -1,12 +1,12 @@
 """The race: samples several contestants in turn and stops as soon as it knows a winner. Knows no kernels and no clock.
 
 It runs in rounds. Each round samples every remaining contestant once, so that a temporary slowdown of the machine
-affects all of them alike; every second round runs backwards, so that drift within rounds favours nobody. The statistic
-is the logarithm of a contestant's time over the leader's in the same round: its noise is symmetric, and common noise
-cancels. Its location is the Hodges-Lehmann estimate (the median of the means of all pairs), which is robust to single
-slow samples; its interval is Wilcoxon's, which assumes only symmetric noise. That takes at least FEW rounds; before,
-the interval is computed from the spread of the ratios with the t distribution, pooled over all rivals while each has
-few.
+affects all of them alike; every second round runs backwards, so that drift within rounds favours no contestant. The
+statistic is the logarithm of a contestant's time over the leader's in the same round: its noise is symmetric, and
+common noise cancels. Its location is the Hodges-Lehmann estimate (the median of the means of all pairs), which is
+robust to single slow samples; its interval is Wilcoxon's, which assumes only symmetric noise. That takes at least FEW
+rounds; before, the interval is computed from the spread of the ratios with the t distribution, pooled over all rivals
+while each has few.
 
 - A rival is out when even the lower end of its interval is above the leader's time.
 - The race is over when no rival can be faster than the leader by more than `tolerance`, when one contestant is left, or
@@ -76,8 +76,8 @@ class Standing(Generic[Name]):
 
 @dataclass
 class Outcome(Generic[Name]):
-    """A race that has ended. `winner` is None if nobody is left. `why`: "decided" (no other can be faster),
-    "alone" (all others are out), "rounds" or "time" (that were spent), "interrupted", "nobody"."""
+    """A race that has ended. `winner` is None if every contestant was disqualified. `why`: "decided" (no other can be
+    faster), "alone" (all others are out), "rounds" or "time" (that were spent), "interrupted", "nobody"."""
 
     winner: Name | None
     standings: dict[Name, Standing[Name]]
@@ -98,9 +98,9 @@ def race(
 ) -> Outcome[Name]:
     """Runs the race. A sampler gives one time (in any unit, above zero), or raises `Disqualified`.
 
-    `watch` is called after each round with how it stands; `elapsed` says how many seconds have been spent.
-    KeyboardInterrupt, in a sampler or in `watch`, ends the race with the best so far; it is raised on if nobody has a
-    time yet.
+    `watch` is called after each round with the standings; `elapsed` returns the seconds spent so far.
+    KeyboardInterrupt, in a sampler or in `watch`, ends the race with the best so far; it propagates if no contestant
+    has a time yet.
     """
     standings: dict[Name, Standing[Name]] = {name: Standing(name) for name in samplers}
     running = list(standings.values())

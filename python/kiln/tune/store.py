@@ -1,4 +1,4 @@
-"""Times of configurations, stored for other processes: one entry for each configuration, so that adding one
+"""Stores times of configurations for other processes: one entry for each configuration, so that adding one
 configuration costs one measurement.
 
 An entry is keyed by all that a time depends on: the kernel's source with all it reaches and the switches its code
@@ -124,7 +124,7 @@ def _text(value: Any) -> str:
 
 def _is_empty(cell: Any) -> bool:
     try:
-        cell.cell_contents  # noqa: B018 - raises where a variable has no value yet
+        cell.cell_contents  # noqa: B018 - raises ValueError if the variable has no value yet
     except ValueError:
         return True
     return False
@@ -153,7 +153,7 @@ def _address(array: Any) -> int:
         for name in ("__array_interface__", "__cuda_array_interface__"):
             if hasattr(array, name):
                 return int(getattr(array, name)["data"][0] or 0)
-    except Exception:  # whatever another library raises, the address is not known
+    except Exception:  # another library's arrays may raise any exception: the address is unknown
         return 1
     return 1
 

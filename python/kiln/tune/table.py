@@ -16,10 +16,11 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kiln import errors
+from kiln.tune.configs import Config
 
 FORMAT = 1
 
@@ -131,3 +132,25 @@ def distance(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
             return math.inf
         found += math.log(value / there) ** 2
     return math.sqrt(found)
+
+
+def find(choices: Sequence[Choice], of: Mapping[str, Any], configs: Sequence[Config],
+         expected: Callable[[Config], float] | None = None) -> Config | None:  # fmt: skip
+    """The configuration that a table has for a key: the key's own; else, among keys that differ only in numbers, the
+    fastest one by `expected`, the kernel's cost model, or that of the nearest key if there is no model."""
+    here = json.loads(json.dumps(dict(of), default=str))
+    known = {json.dumps(config.all_kwargs(), sort_keys=True, default=str): config for config in configs}
+    there = []
+    for choice in choices:
+        config = known.get(json.dumps(choice.choice, sort_keys=True, default=str))
+        far = distance(choice.of, here)
+        if config is None or math.isinf(far):
+            continue
+        if far == 0:
+            return config
+        there.append((far, choice.place, config))
+    if not there:
+        return None
+    if expected is not None:
+        return min(there, key=lambda found: (expected(found[2]), found[0], found[1]))[2]
+    return min(there, key=lambda found: found[:2])[2]

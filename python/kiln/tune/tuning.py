@@ -26,8 +26,8 @@ from typing import Any
 
 from kiln import errors, knobs
 from kiln.runtime import placement
-from kiln.tune import clock, compiling
-from kiln.tune.arguments import leaves, named
+from kiln.tune import clock, compiling, table
+from kiln.tune.arguments import copy_of, fill, is_array, leaves, named
 from kiln.tune.configs import Config
 from kiln.tune.progress import Progress
 from kiln.tune.race import Disqualified, Outcome, Rules, quantiles, race
@@ -38,7 +38,7 @@ log = logging.getLogger("kiln.autotune")
 NEVER = [math.inf] * 3
 # Default milliseconds of samples for each configuration; most need far fewer.
 REP_MS = 100.0
-# Rounds of a race during compiles, as many as two contestants need: those far behind are out, the others run again.
+# Rounds of a race during compiles, as many as two contestants need: those far slower are out, the others run again.
 HEAT_ROUNDS = 12
 # Only those slower than the leader by this factor are out then: the compiling host starts some samples late.
 HEAT_MARGIN = 1.2
@@ -49,11 +49,11 @@ FINAL_LEAST_MS = 0.05
 
 
 class LeftOut(errors.KilnError):
-    """Why the tuner does not take a configuration that nothing is wrong with."""
+    """The reason for which the tuner rejects a valid configuration."""
 
 
 class Tuning:
-    """What is found out about `configs` of a tuner for one launch.
+    """One tuning: the measurements of a tuner's `configs` for one launch.
 
     measured   milliseconds by configuration (median, 20 and 80 percent); infinite for one that is not in
     refused    why a configuration is not in
@@ -68,7 +68,7 @@ class Tuning:
         self.configs: list[Config] = []
         self.measured: dict[Config, list[float]] = {}
         self.refused: dict[Config, Exception] = {}
-        self.lasting: dict[Config, BaseException] = {}  # of those: what would be the same the next time
+        self.lasting: dict[Config, BaseException] = {}  # those of them that would be refused the next time too
         self.codes: dict[Config, Any] = {}
         self.samples = 0
         self.interrupted = False
@@ -143,7 +143,7 @@ class Tuning:
         return {config: time for config, time in found.items() if time is not None}
 
     def _without_left_out(self, kept: dict[Config, Time]) -> dict[Config, Time]:
-        """Those that have a time; the others are not tried again, unless none has."""
+        """The configurations with a stored time; those without are not tried again, unless none has a time."""
         timed = {config: known for config, known in kept.items() if not known.left_out}
         if len(timed) + len(self.configs) > len(kept):
             for config, known in kept.items():
@@ -180,13 +180,13 @@ class Tuning:
         return _kiln.digest(self.tuner.base_fn._make_prefix().encode())
 
     def device_facts(self) -> dict[str, Any]:
-        """The machine that times are of."""
+        """The machine that the times belong to."""
         if self.device == -2:
             return {"name": "none"}
         return device_identity(self.device, knobs.num_threads if self.device == -1 else 0)
 
     def key_facts(self) -> dict[str, Any]:
-        """What the tuner's key is of: its values by name, and the types of the arrays."""
+        """The parts of the tuner's key: its values by name, and the types of the arrays."""
         facts: dict[str, Any] = {}
         for name in self.tuner.keys:
             value = named(self.arguments, name)
@@ -197,14 +197,12 @@ class Tuning:
 
     def _choose_from(self, path: str) -> Config | None:
         """The choice for this key in a file of `kiln tune`; None if it has none for this kernel on this machine."""
-        from kiln.tune import ahead, table
-
         choices = table.read(path).of(self.tuner.base_fn.__qualname__, self.device_facts(), self.source())
         model = self.tuner.perf_model
         expected = None
         if model is not None:
             expected = lambda config: model(**{**self.arguments, **config.all_kwargs()})  # noqa: E731
-        best = ahead.find(choices, self.key_facts(), self.configs, expected) if choices else None
+        best = table.find(choices, self.key_facts(), self.configs, expected) if choices else None
         if best is not None:
             log.info("%s %s: %s has %s", self.name, self.key, path, best)
         return best
@@ -240,7 +238,7 @@ class Tuning:
         return self.codes[config]
 
     def _leave_out_misfits(self, configs: Sequence[Config]) -> list[Config]:
-        """The others."""
+        """The configurations that may fit; the misfits go to `refused`."""
         fitting = []
         for config in configs:
             misfit = compiling.find_misfit(config, self.kwargs, self.row)
@@ -277,7 +275,7 @@ class Tuning:
             self.lasting[config] = problem
 
     def _leave_out_spilled(self, config: Config) -> None:
-        """Unless all spill, which another list of configurations may make it."""
+        """Drops configurations that spill, unless all do."""
         words = compiling.words_spilled(self.codes[config])
         self._refuse(config, LeftOut(f"a thread spills {words} words of registers"))
 
@@ -357,7 +355,7 @@ class Tuning:
         return taken
 
     def _milliseconds(self, found: Any) -> list[float]:
-        """What the user's function has measured: one time, or several."""
+        """The result of the user's function as milliseconds: one time, or several quantiles."""
         try:
             times = [float(ms) for ms in (found if isinstance(found, (list, tuple)) else [found])]
         except (TypeError, ValueError):
@@ -380,8 +378,8 @@ class Tuning:
         """Does the work of `_compile` and `_race` concurrently."""
         asked = self._leave_out_misfits(configs)
         taken: dict[Config, list[float]] = {}
-        front: list[Config] = []  # those that none has beaten, the leader first
-        alike: dict[Config, Config] = {}  # who has entered, and whose code is the same
+        front: list[Config] = []  # contestants that are not beaten, the leader first
+        alike: dict[Config, Config] = {}  # contestants so far, and those with the same code
         spilling: list[Config] = []
         samplers: dict[Config, Callable[[], float]] = {}
 
@@ -451,7 +449,7 @@ class Tuning:
         heat: bool = False,
         rules: Rules | None = None,
     ) -> tuple[dict[Config, list[float]], list[Config]]:
-        """Times, and who is in to the end, the winner first."""
+        """Times, and the contestants that were never out, the winner first."""
         rep = REP_MS if self.tuner.rep_ms is None else self.tuner.rep_ms
         start = time.perf_counter()
 
@@ -508,8 +506,8 @@ class Tuning:
         rep = REP_MS if self.tuner.rep_ms is None else self.tuner.rep_ms
         rules = Rules(rounds=FINAL_ROUNDS, least=1, seconds=min(FINAL_SECONDS, rep * len(near) / 1e3))
         try:
-            with contextlib.suppress(Disqualified):  # which is found in the finals again
-                bursts[near[0]]()  # type: ignore[misc] # heats the GPU, which takes more than its limit while it is cool
+            with contextlib.suppress(Disqualified):  # decided again by the finals
+                bursts[near[0]]()  # type: ignore[misc] # heats the GPU: a cool one may exceed its power limit
             found, _ = self._race_of(near, bursts, progress, rules=rules)  # type: ignore[arg-type]
         except KeyboardInterrupt:
             self.interrupted = True
@@ -673,25 +671,3 @@ class _Guarded:
                 raise Disqualified(str(problem)) from problem
 
         return sample
-
-
-def is_array(value: Any) -> bool:
-    """Whether `copy_of` and `fill` can take it."""
-    return hasattr(value, "__setitem__") and (hasattr(value, "clone") or hasattr(value, "copy"))
-
-
-def copy_of(array: Any) -> Any:
-    """An array of its own with the same values: of torch, of numpy and their like."""
-    clone = getattr(array, "clone", None)
-    return clone() if clone is not None else array.copy()
-
-
-def fill(array: Any, value: Any) -> None:
-    """Sets an array to a number or to the values of another."""
-    copy = getattr(array, "copy_", None)
-    if copy is None:
-        array[...] = value
-    elif isinstance(value, (int, float)):
-        array.fill_(value)
-    else:
-        copy(value)

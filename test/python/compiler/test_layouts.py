@@ -13,7 +13,7 @@ STREAMING = ("elementwise", "norm", "softmax", "rope", "activation", "embedding"
 
 
 def kgpu_of(family: str, row: str):
-    for name, run in importlib.import_module(f"kiln.kernels.{family}.configs").calls():
+    for name, run in importlib.import_module(f"kiln.kernels.{family}.cases").calls():
         for launch in launches_of(run, of_target(row)):
             yield f"{name} ({launch.kernel.__name__})", launch.compile(row, to="kgpu").output
 

@@ -31,7 +31,7 @@ def _modules(family: str) -> dict[str, tuple]:
 
     compiler.compile = record
     try:
-        for case in importlib.import_module(f"kiln.kernels.{family}.configs").CASES:
+        for case in importlib.import_module(f"kiln.kernels.{family}.cases").CASES:
             case.run(**case.inputs(np.random.default_rng(0)))
     finally:
         compiler.compile = original

@@ -602,3 +602,16 @@ def test_a_launch_costs_microseconds():
     launches(10)
     # Measured at 0.5 us; the bound leaves room for slow and busy machines.
     assert min(launches() for _ in range(20)) < 10e-6
+
+
+def test_what_a_launcher_asks_of_its_owner_is_handed_over_at_once():
+    from kiln import _kiln
+
+    asked = {"revalidate": add._revalidate, "compile": add._compile, "forget": add._forget}
+    with pytest.raises(TypeError, match="refusals"):
+        _kiln.LaunchOwner(add, **asked)
+    with pytest.raises(TypeError):
+        _kiln.LaunchOwner(add, **asked, refusals=None)
+    with pytest.raises(TypeError, match="binding"):
+        _kiln.Refusals()
+    assert isinstance(add.make_refusals(), _kiln.Refusals)

@@ -110,14 +110,14 @@ def test_a_missing_key_uses_the_nearest_entry_or_the_model():
         Choice("k", HERE, {"n": n}, config.all_kwargs(), 1.0)
         for n, config in zip((10, 100, 1000), configs, strict=True)
     ]
-    assert ahead.find(made, {"n": 100}, configs) is configs[1], "its own"
-    assert ahead.find(made, {"n": 150}, configs) is configs[1]
-    assert ahead.find(made, {"n": 900}, configs) is configs[2]
+    assert table.find(made, {"n": 100}, configs) is configs[1], "its own"
+    assert table.find(made, {"n": 150}, configs) is configs[1]
+    assert table.find(made, {"n": 900}, configs) is configs[2]
     expected = {16: 3.0, 32: 2.0, 64: 1.0}
-    assert ahead.find(made, {"n": 11}, configs, lambda c: expected[c.kwargs["BLOCK"]]) is configs[2]
-    assert ahead.find(made, {"n": 10}, configs, lambda c: expected[c.kwargs["BLOCK"]]) is configs[0], "measured"
-    assert ahead.find(made, {"n": 100}, configs[:1]) is configs[0], "of those that the kernel still has"
-    assert ahead.find(made, {"n": 100, "types": "float16"}, configs) is None
+    assert table.find(made, {"n": 11}, configs, lambda c: expected[c.kwargs["BLOCK"]]) is configs[2]
+    assert table.find(made, {"n": 10}, configs, lambda c: expected[c.kwargs["BLOCK"]]) is configs[0], "measured"
+    assert table.find(made, {"n": 100}, configs[:1]) is configs[0], "of those that the kernel still has"
+    assert table.find(made, {"n": 100, "types": "float16"}, configs) is None
 
 
 def test_a_kernel_takes_its_configuration_from_its_file(told, tmp_path):

@@ -1,4 +1,4 @@
-"""Sizes that the demo and the benchmarks run."""
+"""The cases that the demo runs, and the calls that checks of compiled code make."""
 
 from __future__ import annotations
 
