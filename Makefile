@@ -10,11 +10,9 @@ SETUP ?= 1
 JOBS ?= $(shell nproc)
 WHEEL_PYTHONS ?= python3.11 python3.12
 FUZZ ?= 500
-# make check-fuzz: numbers of damaged .mlir files and of specialisations of one kernel,
+# make check-fuzz: numbers of damaged .mlir files and of specialisations of one kernel
 MUTANTS ?= 500
 SPECIALIZATIONS ?= 150
-# and of emulator instructions to disable, which the emulator's tests must detect
-INSTRUCTIONS ?= 16
 # make test-gpu: which parts (all if empty), a Python with torch, the number of random programs
 GPU_PARTS ?=
 GPU_PYTHON ?= $(VENV)/bin/python
@@ -40,7 +38,7 @@ help:
 	@echo 'make demo        run every kernel of the library, show a table'
 	@echo 'make test        everything that needs no GPU (check-lit, -cpp, -python, -kernels, -ptxas, -emulated, -fuzz; docs-check)'
 	@echo 'make bench       kernels on this GPU beside other libraries (BENCH="norm --html report.html", BENCH_PYTHON=python3)'
-	@echo 'make test-gpu    every test that needs a GPU (GPU_PARTS=gpu,kernels,language,fuzz,memcheck,racecheck,synccheck, GPU_PYTHON=python3)'
+	@echo 'make test-gpu    every test that needs a GPU (GPU_PARTS=gpu,kernels,host,language,found,fuzz,memcheck,racecheck,synccheck, GPU_PYTHON=python3)'
 	@echo 'make wheel       dist/*.whl for $(WHEEL_PYTHONS)'
 	@echo 'make lint format docs-check build clean'
 
@@ -130,8 +128,8 @@ check-emulated: build
 check-fuzz: build
 	@$(SHARED) KILN_BUILD=$(BUILD) KILN_FUZZ_PROGRAMS=$(FUZZ) KILN_FUZZ_MUTANTS=$(MUTANTS) KILN_FUZZ_SPECIALIZATIONS=$(SPECIALIZATIONS) \
 	  $(PYTEST) -n $(JOBS) -m fuzz test/python
-	@$(SHARED) $(FILL) KILN_FUZZ_EMULATOR=$(INSTRUCTIONS) PYTHONPATH=$(CURDIR)/$(BUILD)/python:$(CURDIR)/test $(VENV)/bin/python -m pytest \
-	  -p no:cacheprovider -n $(JOBS) -m fuzz test/emulator/test_mutants.py
+	@$(SHARED) KILN_BUILD=$(BUILD) KILN_FUZZ_JOBS=$(JOBS) PYTHONPATH=$(CURDIR)/$(BUILD)/python:$(CURDIR)/test \
+	  $(VENV)/bin/python -m pytest -p no:cacheprovider -m fuzz test/emulator/test_mutants.py
 
 docs-check: build
 	@$(RUN) test/docs_check.py

@@ -66,7 +66,8 @@ def _load(ins: Instruction) -> Run:
     rows = to if isinstance(to, tuple) else (to,)
     kind = ins.type
     size = bits_of(kind) // 8
-    word, into = np.dtype(f"{'i' if kind[0] == 's' else 'u'}{size}"), "s64" if kind[0] == "s" else "u64"
+    # A signed number is extended by its sign: the register may be wider.
+    word, into = np.dtype(f"{'i' if kind[0] == 's' else 'u'}{size}"), "u64"
     if address.parameter:
 
         def from_arguments(machine: Any, lanes: Any) -> None:
@@ -107,7 +108,7 @@ def _check_end(block: Any, places: np.ndarray, size: int) -> None:
     """Checks the last words of a vector; the first word decided which block it is in."""
     if bounds(places, size)[1] > block.end:
         bad = int(places[places + size > block.end][0])
-        raise Fault(f"out of bounds: {size} bytes at {bad:#x}, {bad - block.end} bytes after the end")
+        raise Fault(f"out of bounds: {size} bytes at {bad:#x}, {bad + size - block.end} of them after the end")
 
 
 @operation("st", CACHES + "async mbarrier::complete_tx::bytes")
@@ -152,7 +153,7 @@ def _atomic(ins: Instruction) -> Run:
     operands = list(ins.operands)
     to = operands.pop(0) if ins.name == "atom" else None
     address, *values = operands
-    if ins.vector == 1 and len(values) > 1 and ins.one_of("cas") == "":
+    if ins.one_of("cas") == "":
         values = values[:1]  # a cache hint
     kind, shared = ins.type, is_shared(ins)
     combine = COMBINE[ins.one_of(*COMBINE)]
@@ -177,12 +178,10 @@ def _atomic(ins: Instruction) -> Run:
                     if i < len(before):
                         before[i][lane] = raw[0]
                     old = raw.view(dtype)
-                    wide = old.astype(np.float32) if kind.startswith("bf16") else old
-                    new = combine(wide, *(column[i][lane] for column in given))
+                    new = combine(old, *(column[i][lane] for column in given))
                     block.store(at, size, np.asarray(new).astype(dtype).reshape(-1).view(f"u{size}"))
         for row, values in zip(targets, before, strict=True):
-            if row is not None:
-                machine.write(f"b{8 * size}", row, lanes, values)
+            machine.write(f"b{8 * size}", row, lanes, values)
 
     return run
 

@@ -28,35 +28,20 @@ def flushed(x: np.ndarray) -> np.ndarray:
 def elementwise(instruction: Instruction, function: Callable[..., Any]) -> Run:
     """Applies `function` to the operands in the instruction's type, with `.ftz`, `.sat` and `.relu`."""
     kind, (to, *sources) = instruction.type, instruction.operands
-    flush = "ftz" in instruction.modifiers and kind == "f32"
+    flush = "ftz" in instruction.modifiers
     saturate = "sat" in instruction.modifiers
     relu = "relu" in instruction.modifiers
     if saturate and kind not in FLOATS:
-        info = np.iinfo(np.int32 if kind == "s32" else np.int16)
-        if kind not in ("s32",):
+        if kind != "s32":
             raise Unsupported(f"{instruction}: saturation of {kind}")
 
         def saturated(machine: Any, lanes: Any) -> None:
             values = (machine.read(kind, source, lanes).astype(np.int64) for source in sources)
-            machine.write(kind, to, lanes, np.clip(function(*values), info.min, info.max))
+            machine.write(kind, to, lanes, np.clip(function(*values), -(2**31), 2**31 - 1))
 
         return saturated
-    if not (flush or saturate or relu):
-        if len(sources) == 2 and not kind.startswith("bf16"):
-            first, second = sources
 
-            def run_two(machine: Any, lanes: Any) -> None:
-                view = machine.views[kind]
-                view[to, lanes] = function(view[first, lanes], view[second, lanes])
-
-            return run_two
-
-        def run(machine: Any, lanes: Any) -> None:
-            machine.write(kind, to, lanes, function(*[machine.read(kind, source, lanes) for source in sources]))
-
-        return run
-
-    def run_fully(machine: Any, lanes: Any) -> None:
+    def run(machine: Any, lanes: Any) -> None:
         values = [machine.read(kind, source, lanes) for source in sources]
         result = function(*map(flushed, values)) if flush else function(*values)
         if flush:
@@ -67,7 +52,7 @@ def elementwise(instruction: Instruction, function: Callable[..., Any]) -> Run:
             result = np.maximum(result, 0)
         machine.write(kind, to, lanes, result)
 
-    return run_fully
+    return run
 
 
 ROUNDINGS = "rn ftz sat approx full relu"
@@ -146,8 +131,6 @@ def _fma(ins: Instruction) -> Run:
 def _quotient(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Rounds towards zero. Division by zero gives all ones, as the machine does."""
     safe = np.where(y == 0, 1, y).astype(y.dtype)
-    if x.dtype.kind == "u":
-        return np.where(y == 0, np.iinfo(x.dtype).max, x // safe)
     quotient = x // safe
     return np.where(y == 0, -1, quotient + ((quotient < 0) & (quotient * safe != x))).astype(x.dtype)
 
@@ -167,17 +150,12 @@ def _of_numbers(two: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
     return lambda x, y: np.where(np.isnan(x), y, np.where(np.isnan(y), x, two(x, y)))
 
 
-@operation("min max", "NaN ftz xorsign abs relu")
+@operation("min max", "NaN ftz relu")
 def _extremum(ins: Instruction) -> Run:
-    if "xorsign" in ins.modifiers or "abs" in ins.modifiers:
-        raise Unsupported(f"{ins}: .xorsign.abs")
     least = ins.name == "min"
-    if ins.type not in FLOATS:
-        two = np.minimum if least else np.maximum
-    elif "NaN" in ins.modifiers:
-        two = np.minimum if least else np.maximum
-    else:
-        two = _of_numbers(np.minimum if least else np.maximum)
+    two: Callable[..., np.ndarray] = np.minimum if least else np.maximum
+    if "NaN" not in ins.modifiers:
+        two = _of_numbers(two)
 
     def signed(x: np.ndarray, y: np.ndarray, *rest: np.ndarray) -> np.ndarray:
         # -0 is less than +0 here; numpy takes whichever comes first.
@@ -186,7 +164,7 @@ def _extremum(ins: Instruction) -> Run:
         result = np.where(both, np.where(chosen, -0.0, 0.0).astype(x.dtype), two(x, y))
         return signed(result, *rest) if rest else result
 
-    return elementwise(ins, signed if ins.type in FLOATS else two)
+    return elementwise(ins, signed)
 
 
 @operation("neg", "ftz")
@@ -217,7 +195,7 @@ def _copysign(ins: Instruction) -> Run:
 
 @operation("not")
 def _not(ins: Instruction) -> Run:
-    return elementwise(ins, np.logical_not if ins.type == "pred" else np.invert)
+    return elementwise(ins, np.invert)
 
 
 @operation("and or xor")
@@ -228,7 +206,6 @@ def _logic(ins: Instruction) -> Run:
 @operation("shl shr")
 def _shift(ins: Instruction) -> Run:
     kind, (to, value, distance), width = ins.type, ins.operands, bits_of(ins.type)
-    kind = kind if ins.name == "shr" and kind[0] == "s" else f"u{width}"
 
     def run(machine: Any, lanes: Any) -> None:
         by = machine.read("u32", distance, lanes)
@@ -260,7 +237,7 @@ def _extract(ins: Instruction) -> Run:
 
     def one(x: int, at: int, count: int) -> int:
         at, count = at & 255, min(count & 255, width)
-        bits = (x >> at) & ((1 << count) - 1) if at < width else 0
+        bits = (x >> at) & ((1 << count) - 1)
         if kind[0] == "s" and count:
             sign = x >> min(at + count - 1, width - 1) & 1
             filled = count if at + count <= width else max(width - at, 0)
@@ -302,7 +279,7 @@ def _count(ins: Instruction) -> Run:
         "clz": lambda x: width - x.bit_length(),
         "brev": lambda x: int(format(x, f"0{width}b")[::-1], 2),
     }[ins.name]
-    return _by_lane(to, f"u{width}" if ins.name == "brev" else "u32", [(f"u{width}", source)], function)
+    return _by_lane(to, f"u{width}", [(f"u{width}", source)], function)
 
 
 NIBBLES = np.arange(0, 16, 4, dtype=np.uint32)
@@ -354,21 +331,19 @@ COMPARE = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equa
 def _compare(ins: Instruction) -> Run:
     word, kind = ins.modifiers[0], ins.type
     to, x, y, *last = ins.operands
-    joined = ins.one_of("and", "or", "xor") if last else ""
-    join = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor, "": None}[joined]
-    unordered = kind in FLOATS and word.endswith("u")
-    compare = COMPARE.get(word.removesuffix("u") if unordered else word)
+    join = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor, "": None}[ins.one_of("and", "or", "xor")]
+    if isinstance(to, tuple) and not kind.endswith("x2"):
+        raise Unsupported(f"{ins}: two results of one comparison")
+    unordered = word.endswith("u")  # or a NaN
+    compare = COMPARE.get(word.removesuffix("u"))
 
     def run(machine: Any, lanes: Any) -> None:
         a, b = machine.read(kind, x, lanes), machine.read(kind, y, lanes)
-        nan = np.isnan(a) | np.isnan(b) if kind in FLOATS else False
+        nan = np.isnan(a) | np.isnan(b)
         if compare is None:
             result = nan if word == "nan" else ~nan
-        elif kind in FLOATS:
-            result = compare(a, b)
-            result = result | nan if unordered else result & ~nan
         else:
-            result = compare(a, b)
+            result = compare(a, b) | nan if unordered else compare(a, b) & ~nan
         if join is not None:
             other = machine.read("pred", last[0], lanes) != ("not_last" in ins.modifiers)
             result = join(result, other)
@@ -376,7 +351,7 @@ def _compare(ins: Instruction) -> Run:
             machine.write("pred", to[0], lanes, result[:, 0])
             machine.write("pred", to[1], lanes, result[:, 1])
         else:
-            machine.write("pred", to[0] if isinstance(to, tuple) else to, lanes, result)
+            machine.write("pred", to, lanes, result)
 
     return run
 
@@ -384,7 +359,6 @@ def _compare(ins: Instruction) -> Run:
 @operation("selp")
 def _select(ins: Instruction) -> Run:
     kind, (to, yes, no, choice) = ins.type, ins.operands
-    kind = kind if kind == "pred" else f"b{bits_of(kind)}"
 
     def run(machine: Any, lanes: Any) -> None:
         view = machine.views[kind]

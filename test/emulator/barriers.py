@@ -63,10 +63,7 @@ def _come(machine: Any, number: int, count: int, waits: bool) -> NamedBarrier:
 
 def _open(machine: Any, block: int, barrier: NamedBarrier) -> None:
     expected = barrier.count or 32 * sum(not warp.done for warp in machine.warps if warp.block == block)
-    here = 32 * len(barrier.here)
-    if here > expected:
-        raise Fault(f"{here} threads come to a barrier of {expected}")
-    if barrier.here and here == expected:
+    if 32 * len(barrier.here) == expected:
         for index, waits in barrier.here.items():
             if waits:
                 machine.clocks.acquire(index, barrier.gathered)
@@ -87,10 +84,8 @@ def _open_cluster(machine: Any) -> None:
 def on_exit(machine: Any, warp: Any) -> None:
     """Barriers for all threads do not wait for threads that have exited."""
     for (block, _), barrier in machine.named.items():
-        if block == warp.block and not barrier.count:
-            _open(machine, block, barrier)
-    if any(not other.done for other in machine.warps):
-        _open_cluster(machine)
+        _open(machine, block, barrier)
+    _open_cluster(machine)
 
 
 @operation("bar barrier", "sync warp cta cluster arrive wait relaxed release acquire aligned")
@@ -206,7 +201,6 @@ class Mbarrier:
             over[self.part] = self.phase
             for i in range(2):
                 self.passed[i] = joined(joined(self.passed[i], self.gathered[i]), over)
-                self.gathered[i] = None
         self.store(machine)
 
     def word(self) -> int:
@@ -333,7 +327,7 @@ def _count_bytes(ins: Instruction) -> Run:
 
 
 def _wait(ins: Instruction) -> Run:
-    over, address, state, *_ = ins.operands
+    to, address, state, *_ = ins.operands
     by_parity, wide = "parity" in ins.modifiers, "cluster" in ins.modifiers
 
     def is_over(barrier: Mbarrier, warp: int, seen: int, skips: bool) -> bool:
@@ -353,30 +347,29 @@ def _wait(ins: Instruction) -> Run:
 
     def wait(machine: Any, lanes: Any) -> Any:
         addresses, owners = addresses_of(machine, address, lanes, True), machine.blocks[lanes]
-        states = machine.read("u32" if by_parity else "b64", state, lanes)
-        warp, done = machine.warp, np.ones(len(addresses), bool)
-        for i, (at, own, seen) in enumerate(zip(addresses, owners, states, strict=True)):
-            if i and at == addresses[0] and seen == states[0]:
-                done[i] = done[0]
-                continue
-            barrier = mbarrier_at(machine, int(at), int(own))
+        states = machine.read("u32", state, lanes)
+        warp, asked = machine.warp, list(zip(addresses.tolist(), owners.tolist(), states.tolist(), strict=True))
+        over = dict.fromkeys(asked, False)
+        for at, own, seen in over:
+            barrier = mbarrier_at(machine, at, own)
             if barrier.block != warp.block:
                 raise Fault(f"waits at the mbarrier {barrier.name()}, which is not its own block")
-            done[i] = is_over(barrier, warp.index, int(seen), machine.skips)
-            if done[i]:
+            attempt = ins.line, barrier.offset, barrier.phase
+            if is_over(barrier, warp.index, seen, machine.skips):
+                over[at, own, seen] = True
                 machine.clocks.acquire(warp.index, None if "relaxed" in ins.modifiers else barrier.passed[wide])
                 barrier.seen[warp.index] = barrier.phase
-                continue
-            attempt = ins.line, barrier.offset, barrier.phase
-            if attempt in warp.tried and not warp.impatient:
+            elif attempt in warp.tried and not warp.impatient:
                 # It tries again once the phase is over, as a loop around it would.
                 phase = barrier.phase
                 return Wait(ins, lambda b=barrier, p=phase: b.phase > p, again=True, state=lambda b=barrier: str(b))
-            # The first attempt gives up, as it may: code without a loop would continue too early.
-            warp.tried.add(attempt)
-        machine.write("pred", over, lanes, done)
-        warp.impatient = warp.impatient and done.all()
-        return None if done.all() else YIELD
+            else:
+                # The first attempt gives up, as it may: code without a loop would continue too early.
+                warp.tried.add(attempt)
+        machine.write("pred", to, lanes, [over[one] for one in asked])
+        done = all(over.values())
+        warp.impatient = warp.impatient and done
+        return None if done else YIELD
 
     return wait
 
@@ -404,7 +397,6 @@ def send(ins: Instruction) -> Run:
         addresses = addresses_of(machine, to, lanes, True)
         counters, owners = addresses_of(machine, counter, lanes, True), machine.blocks[lanes]
         values = [machine.read(f"b{8 * size}", row, lanes).copy() for row in rows]
-        machine.shared.parts(addresses, owners, size)
         for at, own in sorted(set(zip(counters.tolist(), owners.tolist(), strict=True))):
             told = np.flatnonzero((counters == at) & (owners == own))
             barrier = mbarrier_at(machine, at, own, by_copy=True)

@@ -43,7 +43,8 @@ def mapped(array, box, swizzle=0, nan=False):
     return Mapped(array, TensorMap.of(array, box, swizzle, nan))
 
 
-def launch(body, *arguments, threads=32, cluster=1, order=1, shared=2048, form="", grid=(1, 1, 1)):
+def launch(body, *arguments, threads=32, cluster=1, order=1, shared=2048, form="", grid=(1, 1, 1),
+           skips=False):  # fmt: skip
     """Runs `body`. Argument i is an array, whose address is in %d(i+40), or a mapped one, the address of whose map is.
 
     Throughout: %r1 is the thread, %r2 its warp, %r3 the start of shared memory, %r4 the lane.
@@ -57,6 +58,7 @@ def launch(body, *arguments, threads=32, cluster=1, order=1, shared=2048, form="
         form += f" .explicitcluster .reqnctapercluster {cluster}, 1, 1"
     head = HEAD.format(parameters=",\n".join(parameters), threads=threads, form=form, arguments="\n".join(loads))
     machine = Machine(f"{head}{body}\nret;\n}}\n", order)
+    machine.skips = skips
     block = b""
     for (_, offset, _), argument in zip(machine.kernel.parameters, arguments, strict=True):
         is_map = isinstance(argument, Mapped)

@@ -97,7 +97,7 @@ def _pair(ins: Instruction, to_kind: str, kind: str) -> Run:
 @operation("cvt", "rn rna rz rni rzi rmi rpi ftz sat satfinite relu")
 def _convert(ins: Instruction) -> Run:
     to_kind, kind = ins.types[-2:]
-    if to_kind.endswith("x2") or kind.endswith("x2"):
+    if to_kind.endswith("x2"):
         return _pair(ins, to_kind, kind)
     if "rz" in ins.modifiers:
         raise Unsupported(f"{ins}: rounding towards zero")
@@ -134,12 +134,11 @@ def _convert(ins: Instruction) -> Run:
 
         return to_float
     info = np.iinfo(f"{'i' if to_kind[0] == 's' else 'u'}{width // 8}")
-    extended = "s64" if to_kind[0] == "s" else "u64"
 
     def to_integer(machine: Any, lanes: Any) -> None:
         value = machine.read(kind, source, lanes)
         if kind in FLOATS:
-            whole = (rounding or np.trunc)(value.astype(np.float64))
+            whole = rounding(value.astype(np.float64))
             whole = np.where(np.isnan(whole), 0.0, whole)
             inside = (whole >= float(info.min)) & (whole < float(info.max) + (width < 64))
             result = np.where(inside, whole, 0).astype(info.dtype)
@@ -148,8 +147,8 @@ def _convert(ins: Instruction) -> Run:
             result = np.array([min(max(int(v), info.min), info.max) for v in value], info.dtype)
         else:
             result = value.astype(info.dtype)
-        # The register may be wider than the type.
-        machine.write(extended, to, lanes, result)
+        # The register may be wider than the type: a signed number is extended by its sign.
+        machine.write("u64", to, lanes, result)
 
     return to_integer
 
@@ -157,7 +156,7 @@ def _convert(ins: Instruction) -> Run:
 def _float_to_odd(value: np.ndarray) -> np.ndarray:
     """Integers in float32; if inexact, the neighbour whose last bit is set."""
     near = value.astype(np.float32)
-    exact = [int(n) - int(v) if np.isfinite(n) else 0 for n, v in zip(near, value, strict=True)]
+    exact = [int(n) - int(v) for n, v in zip(near, value, strict=True)]
     even = (near.view(np.uint32) & 1) == 0
     error = np.array([(e > 0) - (e < 0) for e in exact])
     return np.where(

@@ -12,7 +12,7 @@ from .barriers import Mbarrier, mbarrier_at
 from .memory import WINDOW
 from .operation import Flight, Run, operation
 from .ordering import BY_COPIES, BY_PROXY, Mark
-from .ptx import ARGUMENTS_BASE, SHARED_BASE, Address, Fault, Instruction, Unsupported
+from .ptx import ARGUMENTS_BASE, ARGUMENTS_ROOM, SHARED_BASE, Address, Fault, Instruction, Unsupported
 from .tensor_map import ELEMENTS, TensorMap, decode, swizzled
 
 SPACES = ("global", "shared::cta", "shared::cluster")
@@ -63,7 +63,7 @@ def _copy_by_threads(ins: Instruction) -> Run:
         if size not in ((16,) if bypass else (4, 8, 16)):
             raise Fault(f"a copy of {size} bytes")
         targets, sources = addresses_of(machine, to, lanes, True), addresses_of(machine, source, lanes, False)
-        amounts = machine.read("u32", rest[0], lanes) if rest else np.full(len(targets), size)
+        amounts = machine.read("u32", rest[0], lanes).copy() if rest else np.full(len(targets), size)
         if (amounts > size).any():
             raise Fault(f"{int(amounts.max())} bytes to read of {size}")
         if (sources[amounts > 0] % size).any():
@@ -76,7 +76,6 @@ def _copy_by_threads(ins: Instruction) -> Run:
         machine.ordering.begin_write(warp.index, block.shadow, (offsets - SHARED_BASE) // size, size, mark, BY_COPIES)
         for amount in np.unique(amounts[amounts > 0]):
             machine.memory.holders(sources[amounts == amount], int(amount))
-        sources, offsets, amounts = sources.copy(), offsets.copy(), amounts.copy()
 
         def land() -> None:
             data = np.zeros((len(offsets), size), np.uint8)
@@ -126,8 +125,8 @@ def _wait_copies(ins: Instruction) -> Run:
 def _map_at(machine: Any, address: int) -> TensorMap:
     if address % 64:
         raise Fault(f"misaligned: a tensor map at {address:#x}")
-    if address >= ARGUMENTS_BASE:
-        begin = address - ARGUMENTS_BASE
+    begin = address - ARGUMENTS_BASE
+    if 0 <= begin < ARGUMENTS_ROOM:
         if begin + 128 > machine.kernel.parameter_bytes:
             raise Fault("out of bounds: no argument is there")
         return decode(machine.arguments[begin : begin + 128].tobytes())
@@ -162,7 +161,10 @@ def _dims(ins: Instruction) -> int:
 
 
 def _prefetch_box(ins: Instruction) -> Run:
-    return lambda machine, lanes: _maps(machine, ins.operands[0], _dims(ins), lanes) and None
+    def run(machine: Any, lanes: Any) -> None:
+        _maps(machine, ins.operands[0], _dims(ins), lanes)
+
+    return run
 
 
 @operation("prefetch prefetchu", "global L1 L2 tensormap param")
@@ -291,7 +293,6 @@ def _depart(machine: Any, ins: Instruction, block: int, barrier: Mbarrier, what:
         if barrier.phase != phase:
             raise Fault(f"phase {phase} of the mbarrier {barrier.name()} has ended without it: it expected fewer bytes")
         machine.shared.bytes(block)[chunks] = what.read()
-        barrier.check(machine)
         barrier.bytes -= what.size
         barrier.advance(machine)
 
@@ -323,21 +324,17 @@ def _wait_bulk(ins: Instruction) -> Run:
                     continue
                 if not only_read:
                     machine.finish(flight)
-                elif flight.read is not None:
+                else:
                     machine.arrive(flight, flight.read)
                     flight.read, flight.block = None, None
-            if int(thread) in machine.bulk_reads:
-                machine.clocks.learn(machine.warp.index, machine.clocks.part("bulk", int(thread)), done)
+            machine.clocks.learn(machine.warp.index, machine.clocks.part("bulk", int(thread)), done)
 
     return wait
 
 
 def _copy_out(ins: Instruction) -> Run:
     """Copies from the block's own shared memory, in the bulk group that the thread has open."""
-    modifiers, operands = ins.modifiers, list(ins.operands)
-    if "L2::cache_hint" in modifiers:
-        operands.pop()
-    to, source, *rest = operands
+    modifiers, (to, source, *rest) = ins.modifiers, ins.operands
     if "bulk_group" not in modifiers:
         raise Unsupported(f"{ins}: a copy to global memory without a bulk group")
     combine = REDUCTIONS[ins.one_of(*REDUCTIONS)] if "reduce" in modifiers else None
@@ -417,5 +414,5 @@ def check_end(machine: Any, block: int) -> None:
         ):
             raise Fault(f"{ins}: block {block} of program {machine.program} ends before its memory has been read")
     for flight in machine.flights:
-        if flight.block == block and flight.instruction.name == "cp":
+        if flight.block == block:
             raise Fault(f"{flight.instruction}: block {block} of program {machine.program} ends while it is filled")

@@ -27,7 +27,6 @@ _EIGHT_BITS = {kind: np.arange(256, dtype=np.uint8).view(dtype).astype(np.float6
 
 def numbers(kind: str, raw: np.ndarray) -> np.ndarray:
     """Converts bytes, the last dimension, to numbers of an operand."""
-    raw = np.ascontiguousarray(raw)
     if kind in _EIGHT_BITS:
         return _EIGHT_BITS[kind][raw]
     if kind == "tf32":
@@ -103,8 +102,6 @@ def write_sum(machine: Any, rows: tuple[int, ...], kind: str, matrix: np.ndarray
     index = np.array(rows)[:, None], machine.all_lanes(lanes)
     if kind == "f16":
         machine.views["f16x2"][index] = values
-    elif kind == "s32":
-        machine.views["s32"][index] = values.transpose(0, 2, 1).reshape(len(rows), 32).astype(np.int64).astype(np.int32)
     else:
         machine.views[kind][index] = values.transpose(0, 2, 1).reshape(len(rows), 32)
 
@@ -132,7 +129,7 @@ def _warp_product(ins: Instruction) -> Run:
     wide = 64 if left_kind == "f64" else 32
     bits = [height * 8 * BITS_OF_SUM[kind], height * depth * BITS[left_kind], depth * 8 * BITS[right_kind],
             height * 8 * BITS_OF_SUM[added_kind]]  # fmt: skip
-    expected = [count // (32 * (wide if i in (1, 2) or kind == "f64" else 32)) for i, count in enumerate(bits)]
+    expected = [count // (32 * wide) for count in bits]
     if [len(to), len(left), len(right), len(added)] != expected:
         raise Unsupported(f"{ins}: expected {expected} registers")
 

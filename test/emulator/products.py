@@ -43,7 +43,7 @@ class Products:
     def check(self, ins: Instruction, step: int) -> None:
         if ins.name == "wgmma":
             return
-        for row in (*ins.reads, *ins.writes) if self.sums else ():
+        for row in (*ins.reads, *ins.writes):
             if row in self.sums:
                 raise Fault("touches an accumulator in flight: no wgmma.wait_group covers its product")
         for row in ins.writes:
@@ -181,7 +181,7 @@ def _check_group(machine: Any, key: tuple[Any, ...]) -> None:
     issued = warp.products.issued
     for other in machine.warps[first : first + WARPS]:
         theirs = other.products.issued
-        if other is not warp and len(theirs) > len(issued) and theirs[len(issued)] != key:
+        if len(theirs) > len(issued) and theirs[len(issued)] != key:
             raise Fault(
                 f"warp {other.number} of the group has begun another product in its place: {theirs[len(issued)][0]}"
             )

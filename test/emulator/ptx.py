@@ -24,6 +24,7 @@ SHARED_BASE = 1024
 REGISTER_FILE = 65536
 # Where arguments are, for code that computes which one it loads.
 ARGUMENTS_BASE = 1 << 45
+ARGUMENTS_ROOM = 1 << 16
 TYPE = re.compile(r"[usfb](8|16|32|64|128)|bf16|(f16|bf16|f32|u16|s16)x2|e[45]m[32](x2)?|tf32|pred")
 FLOAT = re.compile(r"0[fF]([0-9A-Fa-f]{8})|0[dD]([0-9A-Fa-f]{16})")
 ADDRESS = re.compile(r"\[\s*([%$\w]+)\s*([+-]?)\s*([+-]?\w+)?\s*(?:,\s*\{([^}]*)\}\s*)?\]")

@@ -63,6 +63,7 @@ def box_of(array, box, coordinates, fill=0):
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("box, coordinates", [
     ((8,), (4,)), ((16,), (-8,)), ((4, 8), (2, 8)), ((4, 8), (-2, -4)), ((4, 8), (17, 60)), ((8, 8), (40, 4)),
+    ((4, 8), (2, 64)), ((4, 8), (2, 4000)), ((4, 8), (2, -8)),
     ((2, 3, 8), (1, 2, 8)), ((2, 3, 8), (-1, 5, 20)), ((1, 2, 2, 4), (0, 1, 3, 4)), ((2, 1, 2, 3, 4), (1, 1, -1, 2, 4)),
 ])  # fmt: skip
 def test_boxes(box, coordinates, order):
@@ -95,6 +96,12 @@ def test_swizzles(span):
     ((AWAIT.format(n=0, at=1024, parity=0), ""), "reads what nobody has waited for: it is filled by PTX line"),
     (("READY: bar.sync 0;", "READY:"), "no mbarrier has been initialised|nothing orders this behind"),
     (("fence.mbarrier_init.release.cluster;", ""), "initialised without a fence"),
+    (("fence.mbarrier_init.release.cluster;", "fence.acq_rel.cluster;"), "initialised without a fence"),
+    (("fence.mbarrier_init.release.cluster;", "fence.proxy.async.global;"), "initialised without a fence"),
+    # The fence comes before the initialisation of the mbarrier that counts the bytes.
+    (("mbarrier.init.shared::cta.b64 [%r3+1024], 1;\nfence.mbarrier_init.release.cluster;",
+      "mbarrier.init.shared::cta.b64 [%r3+1032], 1;\nfence.mbarrier_init.release.cluster;\n"
+      "mbarrier.init.shared::cta.b64 [%r3+1024], 1;"), "initialised without a fence"),
     (("[%r3], [%d40", "[%r3+64], [%d40"), "misaligned: a box at 64"),
     (("[%r3], [%d40", "[%r3+1024], [%d40"), "out of bounds"),
     (("{8, 2}", "{8, 2, 0}"), "3 coordinates in 2 dimensions"),
@@ -115,6 +122,79 @@ def test_mistakes_with_boxes(change, said, order):
 
     with pytest.raises(Fault, match=said):
         load_box(array, (4, 8), (2, 8), body=changed, order=order)
+
+
+def test_a_map_may_be_named_or_lie_in_global_memory():
+    array = np.arange(1, 19 * 64 + 1, dtype=np.float32).reshape(19, 64)
+    want = box_of(array, (4, 8), (2, 8))
+    named = load_box(array, (4, 8), (2, 8), body=lambda text: text.replace("[%d40, {", "[a0, {"))
+    assert (named.view(np.float32).reshape(4, 8) == want).all()
+    room = np.zeros(192, np.uint8)
+    stored = room[-room.ctypes.data % 64 :][:128]
+    stored[:] = np.frombuffer(mapped(array, (4, 8)).map.encode(), np.uint8)
+    out = np.zeros(32, np.float32)
+    copy = f"{LOAD.format(dims=2)} [%r3], [%d40, {{8, 2}}], [%r3+1024];"
+    text = START.format(at=1024) + f"""@%p1 bra ISSUED;
+    mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3+1024], 128;
+    {copy}
+    ISSUED:
+    """ + AWAIT.format(n=0, at=1024, parity=0) + DUMP.format(words=32, to="%d41", threads=64)  # fmt: skip
+    launch(text, stored, out, array, threads=64)
+    assert (out.reshape(4, 8) == want).all()
+
+
+@pytest.mark.parametrize("code", [
+    "cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%d40, {8, 2}];", "cp.async.bulk.prefetch.L2.global [%d41], 128;",
+    "prefetch.global.L2 [%d41+4];", "prefetch.tensormap [a0];",
+])  # fmt: skip
+def test_prefetches_change_nothing(code):
+    array = np.arange(1, 19 * 64 + 1, dtype=np.float32).reshape(19, 64)
+    out = load_box(array, (4, 8), (2, 8), body=lambda text: text.replace("prefetch.tensormap [%d40];", code))
+    assert (out.view(np.float32).reshape(4, 8) == box_of(array, (4, 8), (2, 8))).all()
+
+
+@pytest.mark.parametrize("change, said", [
+    (("prefetch.tensormap [%d40];", "cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%d40, {8, 2, 0}];"),
+     "3 coordinates in 2 dimensions"),
+    (("prefetch.tensormap [%d40];", "add.s64 %d5, %d40, 32; prefetch.tensormap [%d5];"), "misaligned: a tensor map"),
+    (("prefetch.tensormap [%d40];", "add.s64 %d5, %d40, 128; prefetch.tensormap [%d5];"), "no argument is there"),
+    (("READY: bar.sync 0;", "READY: bar.sync 0; and.b64 %d41, %d41, -64; prefetch.tensormap [%d41];"),
+     "no tensor map is there|out of bounds"),
+])  # fmt: skip
+def test_mistakes_with_maps(change, said):
+    array = np.zeros((19, 64), np.float32)
+    with pytest.raises(Fault, match=said):
+        load_box(array, (4, 8), (2, 8), body=lambda text: text.replace(*change))
+
+
+@pytest.mark.parametrize("fence", ["fence.proxy.async;", "fence.proxy.async.shared::cta;"])
+def test_a_proxy_fence_also_publishes_an_mbarrier(fence):
+    array = np.arange(1, 19 * 64 + 1, dtype=np.float32).reshape(19, 64)
+    out = load_box(array, (4, 8), (2, 8), body=lambda text: text.replace("fence.mbarrier_init.release.cluster;", fence))
+    assert (out.view(np.float32).reshape(4, 8) == box_of(array, (4, 8), (2, 8))).all()
+
+
+def test_a_wait_without_a_loop_may_give_up():
+    array = np.zeros((19, 64), np.float32)
+    with pytest.raises(Fault, match="reads what nobody has waited for"):
+        load_box(array, (4, 8), (2, 8), body=lambda text: text.replace("@!%p2 bra WAIT0;", ""), order=1)
+
+
+@pytest.mark.parametrize("copy", ["box in", "box out", "bytes out", "by threads", "bytes in"])
+def test_copies_wait_for_the_previous_launch(copy):
+    after = "griddepcontrol.wait;"
+    with pytest.raises(Fault, match=r"cp.*global memory ahead of griddepcontrol.wait"):
+        if copy == "box in":
+            load_box(np.zeros((19, 64), np.float32), (4, 8), (2, 8),
+                     body=lambda text: text.replace("ISSUED:", f"ISSUED: {after}"))  # fmt: skip
+        elif copy.endswith("out"):
+            copy_out(copy.split()[0], change=("bulk.commit_group;", f"bulk.commit_group; {after}"))
+        elif copy == "by threads":
+            by_threads(16, early=after)
+        else:
+            copy = f"""mad.wide.u32 %d5, %r5, 512, %d40;
+            cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r3], [%d5], 512, [%r3+1024]; {after}"""
+            cluster(copy, 512, np.zeros(512, np.uint32), 1)
 
 
 # --- to global memory -------------------------------------------------------------------------------------------------
@@ -149,8 +229,9 @@ def copy_out(which, order=1, change=("", "")):
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_a_box_is_stored(order):
-    array = copy_out("box", order)
+@pytest.mark.parametrize("name", ["%d40", "a0"])
+def test_a_box_is_stored(order, name):
+    array = copy_out("box", order, ("%d40", name))
     want = np.zeros_like(array)
     want[10:, 4:] = (32 + np.arange(128) // 4).reshape(8, 16)[:6, :12]
     assert (array == want).all()
@@ -202,6 +283,8 @@ def test_bytes_are_stored(order):
     (("cp.async.bulk.wait_group.read 0;", ""), "overwrites what is still being read"),
     (("DONE:\nbar.sync 0;", "DONE:"), "overwrites what is still being read|reads what warp"),
     (("fence.proxy.async.shared::cta;", ""), "without a fence.proxy.async"),
+    (("fence.proxy.async.shared::cta;", "fence.proxy.async.global;"), "without a fence.proxy.async"),
+    (("fence.proxy.async.shared::cta;", "fence.acq_rel.cta;"), "without a fence.proxy.async"),
     (("fence.proxy.async.shared::cta;", "setp.eq.u32 %p4, %r1, 0;\n@%p4 fence.proxy.async;"),
      "without a fence.proxy.async"),
     (("fence.proxy.async.shared::cta;\nbar.sync 0;", "bar.sync 0;\nfence.proxy.async.shared::cta;"),
@@ -212,6 +295,58 @@ def test_bytes_are_stored(order):
 def test_mistakes_in_stores(change, said, which, order):
     with pytest.raises(Fault, match=said):
         copy_out(which, order, change)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_what_has_been_stored_can_be_read(order):
+    """`wait_group` without `.read` waits until the bytes are there; a second wait has nothing to wait for."""
+    out = np.zeros(1, np.uint32)
+    text = OUT.format(copy=COPIES["bytes"]).replace(
+        "cp.async.bulk.wait_group.read 0;",
+        """
+    cp.async.bulk.wait_group.read 0;
+    cp.async.bulk.wait_group.read 0;
+    cp.async.bulk.wait_group 0;
+    ld.global.b32 %r20, [%d41+4];
+    st.global.b32 [%d42], %r20;""",
+    )
+    array = np.zeros((16, 16), np.uint32)
+    launch(text, mapped(array, (8, 16)), array, out, threads=64, order=order)
+    assert out[0] == 32
+
+
+@pytest.mark.parametrize("which", ["tensor", "reduce"])
+def test_a_box_outside_of_the_array_stores_nothing(which):
+    array = np.ones((16, 16), np.uint32)
+    copy = STORE.format(dims=2) if which == "tensor" else (
+        "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group")  # fmt: skip
+    for place in ("{0, 40}", "{16, 0}", "{4000, 0}"):
+        text = OUT.format(copy=f"{copy} [%d40, {place}], [%r3+512];")
+        launch(text, mapped(array, (8, 16)), array, threads=64)
+        assert (array == 1).all()
+
+
+@pytest.mark.parametrize("copy, said", [
+    (STORE.format(dims=2) + " [%d40, {4, 10}], [%r3+544];", "misaligned: a box at 544"),
+    ("cp.async.bulk.global.shared::cta.bulk_group [%d41], [%r3+512], 504;", "misaligned: a copy of 504 bytes"),
+    ("cp.async.bulk.global.shared::cta.bulk_group [%d41], [%r3+520], 512;", "misaligned: a copy of 512 bytes"),
+    ("cp.async.bulk.global.shared::cta.bulk_group [%d41+8], [%r3+512], 512;", "misaligned: a copy of 512 bytes"),
+    ("cp.async.bulk.global.shared::cta.bulk_group [%d41+768], [%r3+512], 512;", "out of bounds"),
+    ("mapa.shared::cluster.u32 %r9, %r3, 1; cp.async.bulk.global.shared::cta.bulk_group [%d41], [%r9], 512;",
+     "a copy out of another block's memory"),
+])  # fmt: skip
+def test_stores_that_cannot_be(copy, said):
+    array = np.zeros((16, 16), np.uint32)
+    with pytest.raises(Fault, match=said) as caught:
+        launch(OUT.format(copy=copy), mapped(array, (8, 16)), array, threads=64)
+    assert "on arrival" not in str(caught.value)
+
+
+def test_a_reduction_of_what_are_no_numbers():
+    array = np.zeros((16, 16), np.uint8)
+    copy = "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [%d40, {0, 0}], [%r3+512];"
+    with pytest.raises(Fault, match="a reduction of elements that are no numbers"):
+        launch(OUT.format(copy=copy), mapped(array, (8, 16)), array, threads=64)
 
 
 def test_a_block_waits_before_it_ends():
@@ -307,6 +442,95 @@ def test_bytes_go_from_block_to_block(order):
         assert (out[block, :4] == array[128 * ((block - 1) % 4) :][:4]).all()
 
 
+@pytest.mark.parametrize("code, said", [
+    ("[%r3], [%d40], 504, [%r3+1024]", "misaligned: a copy of 504 bytes"),
+    ("[%r3+8], [%d40], 512, [%r3+1024]", "misaligned: a copy of 512 bytes"),
+    ("[%r3], [%d40+8], 512, [%r3+1024]", "misaligned: a copy of 512 bytes"),
+    ("[%r3], [%d40+4096], 512, [%r3+1024]", "out of bounds"),
+])  # fmt: skip
+def test_bytes_that_cannot_be_loaded(code, said):
+    copy = f"cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes {code};"
+    with pytest.raises(Fault, match=said) as caught:
+        cluster(copy, 512, np.zeros(512, np.uint32), 1)
+    assert "on arrival" not in str(caught.value)
+
+
+@pytest.mark.parametrize("code, said", [
+    ("cp.async.bulk.shared::cluster.global [%r3], [%d40], 512, [%r3+1024];", "without an mbarrier"),
+    ("cp.async.bulk.global.shared::cta [%d40], [%r3], 512;", "without a bulk group"),
+])  # fmt: skip
+def test_copies_that_nothing_could_wait_for(code, said):
+    with pytest.raises(Unsupported, match=said):
+        launch(code, np.zeros(512, np.uint32))
+
+
+def test_a_multicast_to_no_block():
+    copy = f"""mov.b16 %h1, 0;
+    {LOAD.format(dims=2)}.multicast::cluster [%r3], [%d40, {{0, 0}}], [%r3+1024], %h1;"""
+    with pytest.raises(Fault, match="a multicast to no block"):
+        cluster(copy, 512, mapped(np.zeros((16, 32), np.uint32), (1, 32)), 1)
+
+
+def test_bytes_beyond_those_expected():
+    copy = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+    copy = "".join(f"{copy} [%r3+{at}], [%d40], 256, [%r3+1024];\n" for at in (0, 256))
+    with pytest.raises(Fault, match="has ended without it: it expected fewer bytes"):
+        cluster(copy, 256, np.zeros(512, np.uint32), 1)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_shared_memory_may_be_copied_before_the_previous_launch_is_over(order):
+    copy = """mov.u32 %r20, 5;
+    st.shared.b32 [%r3+512], %r20;
+    fence.proxy.async;
+    add.u32 %r9, %r3, 512;
+    cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%r3], [%r9], 16, [%r3+1024];
+    griddepcontrol.wait;
+    """
+    out = cluster(copy, 16, np.zeros(512, np.uint32), order)
+    assert (out[:, 0] == 5).all()
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_an_address_is_in_the_low_half_of_its_register(order):
+    array = np.arange(4 * 128, dtype=np.uint32)
+    copy = """mad.wide.u32 %d5, %r5, 512, %d40;
+    mov.u32 %r21, 128;
+    cvt.s32.s8 %r20, %r21;
+    mov.b32 %r20, %r3;
+    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r20], [%d5], 512, [%r20+1024];
+    """
+    assert (cluster(copy, 512, array, order).reshape(-1) == array).all()
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_block_may_end_before_another_has_copied(order):
+    array = np.zeros((16, 16), np.uint32)
+    copy = """mapa.shared::cluster.u32 %r9, %r3, %r5; // its own block
+    cp.async.bulk.global.shared::cta.bulk_group [%d41], [%r9+512], 512;"""
+    body = OUT.format(copy=copy).replace("cp.async.bulk.wait", "nanosleep.u32 20;\ncp.async.bulk.wait")
+    text = f"mov.u32 %r5, %cluster_ctarank; setp.eq.u32 %p4, %r5, 0; @%p4 bra END; {body} END:"
+    launch(text, mapped(array, (8, 16)), array, threads=64, cluster=2, order=order)
+    assert (array.reshape(-1)[:128] == 32 + np.arange(128) // 4).all()
+
+
+def test_a_block_must_not_end_while_its_memory_is_filled():
+    with pytest.raises(Fault, match="ends while it is filled"):
+        launch("cp.async.ca.shared.global [%r3], [%d40], 4;", np.zeros(32, np.uint32))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_source_in_shared_memory_is_left_alone(order):
+    """Until the copy has read it, which the sender does not learn from the receiver's mbarrier."""
+    copy = """fence.proxy.async;
+    add.u32 %r9, %r3, 512;
+    cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%r3], [%r9], 16, [%r3+1024];
+    st.shared.b32 [%r3+512], 0;
+    """
+    with pytest.raises(Fault, match="overwrites what is still being read by"):
+        cluster(copy, 16, np.zeros(512, np.uint32), order)
+
+
 def test_a_barrier_of_another_block_counts_its_own():
     copy = """add.u32 %r6, %r5, 1;
     and.b32 %r6, %r6, 3;
@@ -322,21 +546,23 @@ def test_a_barrier_of_another_block_counts_its_own():
 THREADS = """
 mad.wide.u32 %d5, %r1, {size}, %d40;
 mad.lo.u32 %r10, %r1, {size}, %r3;
-cp.async.{cache}.shared.global [%r10], [%d5], {size}{amount};
-cp.async.commit_group;
-cp.async.{cache}.shared.global [%r10+1024], [%d5+{bytes}], {size}{amount};
-cp.async.commit_group;
+{begin}
+cp.async.{cache}.shared.global{hint} [%r10], [%d5], {size}{amount};
+{close}
+cp.async.{cache}.shared.global{hint} [%r10+1024], [%d5+{bytes}], {size}{amount};
+{close}
 cp.async.wait_group 1;
 bar.sync 0;
 {early}
 """
 
 
-def by_threads(size, cache="ca", amount="", order=1, early="", change=("", ""), threads=64):
+def by_threads(size, cache="ca", amount="", order=1, early="", change=("", ""), threads=64, **text):
     bytes_ = 64 * size
     array = np.arange(1, 2 * bytes_ + 1, dtype=np.uint16).astype(np.uint8) | 1
     out = np.zeros(bytes_, np.uint8)
-    text = THREADS.format(size=size, cache=cache, amount=amount, bytes=bytes_, early=early)
+    text = {"begin": "", "hint": "", "close": "cp.async.commit_group;", **text}
+    text = THREADS.format(size=size, cache=cache, amount=amount, bytes=bytes_, early=early, **text)
     assert change[0] in text
     text = text.replace(*change) + DUMP.format(words=bytes_ // 4, to="%d41", threads=threads) + "cp.async.wait_all;\n"
     launch(text, array, out.view(np.uint32), threads=threads, order=order, shared=4096)
@@ -350,6 +576,34 @@ def test_copies_by_threads(size, cache, order):
     assert (array == out).all()
 
 
+def test_an_amount_is_read_when_the_copy_is_issued():
+    """Its register may change before the copy lands."""
+    change = ("cp.async.wait_group 1;", "mov.u32 %r20, 0;\ncp.async.wait_group 1;")
+    array, out = by_threads(16, amount=", %r20", change=change, begin="mov.u32 %r20, 16;")
+    assert (array == out).all()
+
+
+def test_copies_by_threads_with_a_policy():
+    array, out = by_threads(16, cache="ca", hint=".L2::cache_hint", amount=", %d9")
+    assert (array == out).all()
+    array, out = by_threads(16, cache="ca", hint=".L2::cache_hint", amount=", 12, %d9")
+    assert (out.reshape(-1, 16)[:, :12] == array.reshape(-1, 16)[:, :12]).all()
+    assert (out.reshape(-1, 16)[:, 12:] == 0).all()
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_wait_for_all_includes_what_no_group_has(order):
+    change = ("cp.async.wait_group 1;", "cp.async.wait_all;")
+    array, out = by_threads(16, change=change, order=order, close="")
+    assert (array == out).all()
+
+
+def test_addresses_are_checked_when_a_copy_is_issued():
+    with pytest.raises(Fault, match="out of bounds") as caught:
+        by_threads(16, change=("[%d5], 16", "[%d5+8192], 16"))
+    assert "on arrival" not in str(caught.value)
+
+
 @pytest.mark.parametrize("amount", [0, 4, 12])
 def test_copies_by_threads_fill_with_zeros(amount):
     array, out = by_threads(16, amount=f", {amount}")
@@ -360,11 +614,15 @@ def test_copies_by_threads_fill_with_zeros(amount):
 @pytest.mark.parametrize("options, said", [
     ({"early": "ld.shared.b32 %r20, [%r10+1024];"}, "reads what nobody has waited for: it is filled by PTX line"),
     ({"early": "st.shared.b32 [%r10+1024], 0;"}, "overwrites what nobody has waited for"),
+    ({"early": "red.shared.add.u32 [%r10+1024], 1;"}, "overwrites what nobody has waited for"),
     ({"change": ("cp.async.wait_group 1;", "")}, "reads what nobody has waited for"),
     ({"change": ("cp.async.wait_group 1;", "cp.async.wait_group 2;")}, "reads what nobody has waited for"),
     ({"change": ("bar.sync 0;", "xor.b32 %r11, %r1, 32; mad.lo.u32 %r10, %r11, 16, %r3; ld.shared.b32 %r5, [%r10];")},
      "nobody has waited for|overwrites what warp . reads"),
     ({"cache": "cg", "amount": ", 20"}, "20 bytes to read of 16"),
+    ({"change": ("[%d5], 16", "[%d5+4], 16")}, "misaligned: 16 bytes"),
+    *(({"change": (code, f"setp.lt.u32 %p5, %r4, 9;\n@%p5 {code}")}, "groups of copies by part of a warp")
+      for code in ("cp.async.commit_group;", "cp.async.wait_group 1;")),
 ])  # fmt: skip
 @pytest.mark.parametrize("order", ORDERS)
 def test_mistakes_of_copies_by_threads(options, said, order):

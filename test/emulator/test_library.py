@@ -29,8 +29,11 @@ from kiln.kernels import (
 )
 from kiln.kernels.rows import RowPlan
 
-# About 40 of these run: a GPU rejects some for their size. Two that take ten seconds each are left out.
-PROGRAMS = [number for number in range(47) if number not in (18, 20)]
+# Two that take ten seconds each are left out.
+PROGRAMS = [number for number in range(34) if number not in (18, 20)]
+# A third of the programs drawn are too large for a GPU, or take too long to compile. Another takes the place of each;
+# if this many in a row are refused, something else is wrong.
+DRAWS = 8
 
 
 def exactly(family):
@@ -206,9 +209,11 @@ def test_gemm(rng, close, shape):
     close(lambda: gemm.matmul(a, b, splits=2), exactly("gemm").matmul(a, b), length=k, scale=np.sqrt(k) * 8)
 
 
-@pytest.mark.parametrize("m, n, k", [(1, 8, 512), (3, 6, 700)])
-def test_gemv(rng, close, m, n, k):
-    x, weights = random(rng, (m, k), "float16"), random(rng, (n, k), "float16")
+# Float32 on CUDA cores; 16 bits on tensor cores, of at most 8 rows, with steps that end within K and beyond it.
+@pytest.mark.parametrize("m, n, k", [(1, 8, 512), (3, 6, 700), (8, 20, 1024)])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_few_rows(rng, close, m, n, k, dtype):
+    x, weights = random(rng, (m, k), dtype), random(rng, (n, k), dtype)
     exact = exactly("gemm").linear(x, weights, epilogue="gelu")
     close(lambda: gemm.linear(x, weights, epilogue="gelu"), exact, length=k, scale=np.sqrt(k) * 8)
 
@@ -265,15 +270,25 @@ def test_decode_attention(rng, close):
 
 @pytest.mark.parametrize("number", PROGRAMS)
 def test_random_programs(launched, emulated, number):
-    try:
-        program = generate(f"emulator:{number}")
-    except Undefined:
-        pytest.skip("the program has no defined result")
-    for emulated.order in (1, -1):
-        failure = check(program, checks=False)
-        if failure is not None and not failure.is_fault:
-            pytest.skip(failure.message)
-        assert failure is None, f"order {emulated.order}: {failure.message}"
+    """A program that runs, in both orders."""
+    refused = []
+    for draw in range(DRAWS):
+        try:
+            program = generate(f"emulator:{number}" if draw == 0 else f"emulator:{number}:{draw}")
+        except Undefined:
+            refused.append("the program has no defined result")
+            continue
+        before = emulated.launches
+        for emulated.order in (1, -1):
+            failure = check(program, checks=False)
+            if failure is not None and not failure.is_fault:
+                refused.append(failure.message)
+                break
+            assert failure is None, f"order {emulated.order}: {failure.message}"
+        else:
+            assert emulated.launches >= before + 2
+            return
+    pytest.fail(f"none of {DRAWS} programs ran: {refused}")
 
 
 @kiln.jit

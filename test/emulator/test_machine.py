@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from emulator import machine as machines
+from emulator.by_hand import launch
 from emulator.machine import Machine
 from emulator.ptx import Fault, Unsupported
 
@@ -74,6 +75,8 @@ HALVES = "ld.global.v2.b32 {%r4, %r5}, [%d1];"
 
 
 @pytest.mark.parametrize("code, given, expected", [
+    ("ld.global.s8 %r6, [%d1];", 0x80, 0xFFFFFF80),
+    ("ld.global.u8 %r6, [%d1];", 0x80, 0x80),
     ("shl.b32 %r6, %r4, 32;", 1, 0),
     ("shr.s32 %r6, %r4, 40;", 0x80000000, 0xFFFFFFFF),
     ("shr.u32 %r6, %r4, 31;", 0x80000000, 1),
@@ -87,7 +90,8 @@ HALVES = "ld.global.v2.b32 {%r4, %r5}, [%d1];"
     ("prmt.b32 %r6, %r4, 0, 0x3210;", 0x11223344, 0x11223344),
     ("prmt.b32 %r6, %r4, 0, 0x0123;", 0x11223344, 0x44332211),
     ("prmt.b32 %r6, %r4, 0, 0x888b;", 0x80000001, 0x000000FF),
-    ("lop3.b32 %r6, %r4, 0xF0, 0xFF, 0x96;", 0x0F, 0x00),
+    ("lop3.b32 %r6, %r4, 0xF0, 0xFF, 0x96;", 0x35, 0x3A),
+    ("lop3.b32 %r6, %r4, 0xF0, 0xFF, 0xCA;", 0x35, 0xFA),
     ("popc.b32 %r6, %r4;", 0xF0F, 8),
     ("clz.b32 %r6, %r4;", 1, 31),
     ("brev.b32 %r6, %r4;", 1, 0x80000000),
@@ -132,6 +136,64 @@ HALVES = "ld.global.v2.b32 {%r4, %r5}, [%d1];"
     ("testp.infinite.f32 %p1, %r4; selp.b32 %r6, 7, 9, %p1;", raw("f4", -np.inf)[0], 7),
     ("testp.finite.f32 %p1, %r4; not.pred %p1, %p1; selp.b32 %r6, 7, 9, %p1;", raw("f4", 2)[0], 9),
     ("testp.notanumber.f32 %p1, %r4; selp.b32 %r6, 7, 9, %p1;", raw("f4", np.nan)[0], 7),
+    ("div.u32 %r6, %r4, 0;", 5, 0xFFFFFFFF),
+    ("div.s32 %r6, %r4, 0;", 5, 0xFFFFFFFF),
+    ("div.u32 %r6, %r4, 3;", 0xFFFFFFFF, 0x55555555),
+    ("div.rn.f32 %r6, %r4, 0f40000000;", raw("f4", 3)[0], raw("f4", 1.5)[0]),
+    ("rem.u32 %r6, %r4, 0;", 5, 5),
+    ("add.sat.s32 %r6, %r4, 1;", 0x7FFFFFFF, 0x7FFFFFFF),
+    ("sub.sat.s32 %r6, %r4, 1;", 0x80000000, 0x80000000),
+    ("add.sat.f32 %r6, %r4, 0f00000000;", raw("f4", 1e-40)[0], raw("f4", 1e-40)[0]),
+    ("add.sat.f32 %r6, %r4, 0f00000000;", raw("f4", np.nan)[0], 0),
+    ("mul.ftz.f32 %r6, %r4, 0f7E800000;", raw("f4", 1e-40)[0], 0),
+    ("mul.ftz.f32 %r6, %r4, 0f00800000;", raw("f4", 0.5)[0], 0),
+    ("add.ftz.f32 %r6, %r4, 0f40000000;", raw("f4", 1)[0], raw("f4", 3)[0]),
+    ("mul.ftz.f32 %r6, %r4, 0f3F800000;", raw("f4", -2)[0], raw("f4", -2)[0]),
+    ("fma.rn.relu.f16x2 %r6, %r4, %r4, %r4;", 0x3C00B800, 0x40000000),
+    ("add.rn.bf16x2 %r6, %r4, %r4;", 0x3F804040, 0x400040C0),
+    # Rounded once: a number beside the middle of two, by less than float64 has.
+    ("fma.rn.f32 %r6, %r4, %r4, 0f21800000;", raw("f4", 1 + 2**-12)[0], raw("f4", 1 + 2**-11 + 2**-23)[0]),
+    ("fma.rn.f32 %r6, %r4, 0f3F801800, 0fA1800000;", raw("f4", 1 + 2**-12)[0], 0x3F802001),
+    ("min.NaN.f32 %r6, %r4, 0f3F800000;", raw("f4", 2)[0], raw("f4", 1)[0]),
+    ("max.NaN.f32 %r6, %r4, 0f3F800000;", raw("f4", 2)[0], raw("f4", 2)[0]),
+    ("min.f32 %r6, %r4, 0f3F800000;", raw("f4", 2)[0], raw("f4", 1)[0]),
+    ("max.f32 %r6, %r4, 0f3F800000;", raw("f4", 2)[0], raw("f4", 2)[0]),
+    ("max.f32 %r6, %r4, 0f00000000;", raw("f4", -0.0)[0], 0),
+    ("min.f32 %r6, 0f40000000, %r4, 0f3F800000;", raw("f4", 3)[0], raw("f4", 1)[0]),
+    ("setp.nan.f32 %p1, %r4, 0f00000000; selp.b32 %r6, 7, 9, %p1;", raw("f4", np.nan)[0], 7),
+    ("setp.num.f32 %p1, %r4, 0f00000000; selp.b32 %r6, 7, 9, %p1;", raw("f4", np.nan)[0], 9),
+    ("setp.num.f32 %p1, %r4, 0f00000000; selp.b32 %r6, 7, 9, %p1;", raw("f4", 1)[0], 7),
+    *(("mov.b32 %r5, 0x3C003C00; setp.lt.f16x2 %p1|%p2, %r4, %r5; selp.b32 %r7, 1, 4, %p1;"
+       "selp.b32 %r8, 2, 8, %p2; or.b32 %r6, %r7, %r8;", pair, found)
+      for pair, found in ((0x40003800, 9), (0x38004000, 6))),
+    ("cvt.u16.u32 %h1, %r4; cvt.rn.f16x2.e4m3x2 %r6, %h1;", 0x7E38, 0x5F003C00),
+    ("cvt.u16.u32 %h1, %r4; cvt.rn.f16x2.e5m2x2 %r6, %h1;", 0x7BBC, 0x7B00BC00),
+    ("cvt.rn.relu.f16x2.f32 %r6, %r4, 0f3F800000;", raw("f4", -2)[0], 0x00003C00),
+    ("cvt.rn.f16x2.f32 %r6, %r4, 0f3F800000;", raw("f4", -2)[0], 0xC0003C00),
+    ("cvt.rn.f16.f32 %h1, %r4; cvt.u32.u16 %r6, %h1;", raw("f4", -2)[0], 0xC000),
+    ("cvt.rn.satfinite.e4m3x2.f16x2 %h1, %r4; cvt.u32.u16 %r6, %h1;", 0x40003C00, 0x4038),
+    ("cvt.rn.bf16.f32 %h1, %r4; cvt.u32.u16 %r6, %h1;", raw("f4", -np.inf)[0], 0xFF80),
+    ("cvt.rn.relu.f16.f32 %h1, %r4; cvt.u32.u16 %r6, %h1;", raw("f4", -2)[0], 0),
+    ("cvt.sat.f32.f32 %r6, %r4;", raw("f4", 3)[0], raw("f4", 1)[0]),
+    ("cvt.sat.f32.f32 %r6, %r4;", raw("f4", np.nan)[0], 0),
+    ("cvt.rna.tf32.f32 %r6, %r4;", 0x3F801000, 0x3F802000),
+    ("cvt.rn.tf32.f32 %r6, %r4;", 0x3F801000, 0x3F800000),
+    ("cvt.rn.tf32.f32 %r6, %r4;", 0x3F803000, 0x3F804000),
+    ("cvt.rna.tf32.f32 %r6, %r4;", 0x7F801234, 0x7F801234),
+    *((f"cvt.{way}.f32.f32 %r6, %r4;", raw("f4", 2.5)[0], raw("f4", to)[0])
+      for way, to in (("rzi", 2), ("rni", 2), ("rmi", 2), ("rpi", 3))),
+    *((f"cvt.{way}.s32.f32 %r6, %r4;", raw("f4", -3.5)[0], raw("i4", to)[0])
+      for way, to in (("rzi", -3), ("rni", -4), ("rmi", -4), ("rpi", -3))),
+    # The address of shared memory is in the low half of a register that held a negative number.
+    ("ld.global.s8 %r7, [%d1]; mov.b32 %r7, %r39; st.shared.b32 [%r7], 5; ld.shared.b32 %r6, [%r7];", 0x80, 5),
+    ("cvt.sat.s8.s32 %r6, %r4;", 200, 127),
+    ("cvt.sat.s8.s32 %r6, %r4;", raw("i4", -200)[0], raw("i4", -128)[0]),
+    ("cvt.s8.s32 %r6, %r4;", 200, raw("i4", -56)[0]),
+    # Beside the middle of two bfloat16, by less than float32 has.
+    ("cvt.rn.bf16.s32 %h1, %r4; cvt.u32.u16 %r6, %h1;", 2**24 + 2**16 + 1, 0x4B81),
+    ("cvt.rn.bf16.s32 %h1, %r4; cvt.u32.u16 %r6, %h1;", raw("i4", -(2**24 + 2**16 + 1))[0], 0xCB81),
+    ("cvt.rn.bf16.s32 %h1, %r4; cvt.u32.u16 %r6, %h1;", 2**24 + 2**17 + 2**16 - 1, 0x4B81),
+    ("cvt.rn.bf16.s32 %h1, %r4; cvt.u32.u16 %r6, %h1;", 2**24 + 2**16, 0x4B80),
 ])  # fmt: skip
 def test_values_of_32_bits(code, given, expected):
     # A value that no case expects, so that an instruction that does nothing is found.
@@ -142,7 +204,16 @@ def test_values_of_32_bits(code, given, expected):
 @pytest.mark.parametrize("code, given, expected", [
     ("fma.rn.f64 %d5, %d4, %d4, 0dBFF0000000000000;", raw("f8", 1 + 2**-30)[0], raw("f8", 2**-29 + 2**-60)[0]),
     ("fma.rn.f64 %d5, %d4, %d4, 0dBFF0000000000000;", raw("f8", 1e300)[0], raw("f8", np.inf)[0]),
+    # An exact sum of 0 keeps its sign.
+    ("fma.rn.f64 %d5, %d4, 0d8000000000000000, 0d8000000000000000;", raw("f8", 1)[0], 2**63),
+    # The product is rounded down to the largest number, and the exact sum up to infinity.
+    ("fma.rn.f64 %d5, %d4, 0d3ff1ecfb22a3a773, 0d7c83333333333333;", 0x7FEC8FF501DD1638, raw("f8", np.inf)[0]),
+    ("fma.rn.f64 %d5, %d4, 0dbff1ecfb22a3a773, 0dfc83333333333333;", 0x7FEC8FF501DD1638, raw("f8", -np.inf)[0]),
     ("mul.hi.u64 %d5, %d4, %d4;", 2**63, 2**62),
+    ("brev.b64 %d5, %d4;", 1, 2**63),
+    ("popc.b64 %r6, %d4; cvt.u64.u32 %d5, %r6;", 2**64 - 2, 63),
+    ("mov.b64 %d5, -1; clz.b64 %r6, %d4; cvt.u64.u32 %d5, %r6;", 1, 63),
+    ("shr.s64 %d5, %d4, 70;", 2**63, 2**64 - 1),
     ("cvt.u32.u64 %r6, %d4; cvt.u64.u32 %d5, %r6;", 0x1234567890, 0x34567890),
     ("cvt.rn.f32.u64 %r6, %d4; cvt.u64.u32 %d5, %r6;", 2**24 + 1, raw("f4", 2**24)[0]),
     ("mov.b64 {%r6, %r7}, %d4; mov.b64 %d5, {%r7, %r6};", 0x1122334455667788, 0x5566778811223344),
@@ -167,6 +238,87 @@ def test_reads_are_allowed_after_waiting_for_the_previous_launch():
 ])  # fmt: skip
 def test_shuffles(code, source):
     assert (run(f"shfl.sync.{code}, -1; st.global.b32 [%d2], %r6;") == source).all()
+
+
+def test_a_shuffle_says_which_lanes_were_in_the_segment():
+    body = "shfl.sync.up.b32 %r6|%p2, %r1, 3, 0, -1; selp.b32 %r6, %r6, 99, %p2; st.global.b32 [%d2], %r6;"
+    assert (run(body) == np.where(np.arange(32) < 3, 99, np.arange(32) - 3)).all()
+
+
+def test_lanes_that_have_ended_are_not_waited_for():
+    body = "setp.ge.u32 %p1, %r1, 16; @%p1 ret; shfl.sync.bfly.b32 %r6, %r1, 1, 31, -1; st.global.b32 [%d2], %r6;"
+    assert (run(body) == np.where(np.arange(32) < 16, np.arange(32) ^ 1, 0)).all()
+    with pytest.raises(Fault, match="reads from a lane that has ended"):
+        run(body.replace("bfly.b32 %r6, %r1, 1", "bfly.b32 %r6, %r1, 16"))
+
+
+@pytest.mark.parametrize("mode, found", [("any", (7, 7, 9)), ("all", (7, 9, 9))])
+def test_votes(mode, found):
+    """All lanes, some lanes and none vote for it."""
+    for least, expected in zip((0, 5, 32), found, strict=True):
+        body = f"setp.ge.u32 %p1, %r1, {least}; vote.sync.{mode}.pred %p2, %p1, -1; selp.b32 %r6, 7, 9, %p2;"
+        assert (run(body + "st.global.b32 [%d2], %r6;") == expected).all()
+
+
+def test_halves_of_a_warp_vote_and_add_apart():
+    body = """setp.ge.u32 %p1, %r1, 16;
+    setp.ne.u32 %p2, %r1, 3;
+    @%p1 bra UPPER;
+    vote.sync.ballot.b32 %r6, %p2, 0xffff;
+    redux.sync.add.u32 %r7, %r1, 0xffff;
+    bra BOTH;
+    UPPER:
+    vote.sync.ballot.b32 %r6, %p2, 0xffff0000;
+    redux.sync.add.u32 %r7, %r1, 0xffff0000;
+    BOTH: mov.b64 %d4, {%r6, %r7};
+    st.global.b64 [%d2], %d4;
+    """
+    lower, upper = 0xFFF7 | sum(range(16)) << 32, 0xFFFF0000 | sum(range(16, 32)) << 32
+    assert (run(body) == np.where(np.arange(32) < 16, lower, upper).astype(np.uint64)).all()
+
+
+def test_arguments_are_loaded_by_address():
+    """The second argument, by an address in a register: as found by its name."""
+    body = """mov.b64 %d5, in; ld.param.b64 %d6, [%d5+8]; ld.param.b64 %d7, [out]; sub.s64 %d6, %d6, %d7;
+    add.s64 %d6, %d6, 5; st.global.b64 [%d2], %d6;"""
+    assert (run(body) == 5).all()
+
+
+@pytest.mark.parametrize("code, given, before, after", [
+    ("atom.global.add.u32 %r6, [%d1], 1;", 2**24 + 1, 2**24 + 1, 2**24 + 2),
+    ("atom.global.exch.b32 %r6, [%d1], 3;", 5, 5, 3),
+    ("atom.global.cas.b32 %r6, [%d1], 5, 3;", 5, 5, 3),
+    ("atom.global.cas.b32 %r6, [%d1], 4, 3;", 5, 5, 5),
+    ("atom.global.inc.u32 %r6, [%d1], 5;", 4, 4, 5),
+    ("atom.global.inc.u32 %r6, [%d1], 5;", 5, 5, 0),
+    ("atom.global.dec.u32 %r6, [%d1], 5;", 0, 0, 5),
+    ("atom.global.dec.u32 %r6, [%d1], 5;", 4, 4, 3),
+    ("atom.global.min.s32 %r6, [%d1], -3;", 5, 5, raw("i4", -3)[0]),
+    ("atom.global.min.u32 %r6, [%d1], -3;", 5, 5, 5),
+    ("atom.global.max.u32 %r6, [%d1], 3;", 5, 5, 5),
+    ("atom.global.and.b32 %r6, [%d1], 6;", 5, 5, 4),
+    ("atom.global.or.b32 %r6, [%d1], 6;", 5, 5, 7),
+    ("atom.global.xor.b32 %r6, [%d1], 6;", 5, 5, 3),
+    ("mov.b32 %r6, 5; red.global.add.L2::cache_hint.u32 [%d1], 2, %d9;", 5, 5, 7),
+    ("atom.global.add.noftz.bf16x2 %r6, [%d1], 0x3F803F80;", 0x40003F80, 0x40003F80, 0x40404000),
+])  # fmt: skip
+def test_atomics(code, given, before, after):
+    """What was in memory, and what is there afterwards."""
+    body = f"mov.b32 %r6, 99; {code} ld.global.b32 %r7, [%d1]; mov.b64 %d4, {{%r6, %r7}}; st.global.b64 [%d2], %d4;"
+    word = int(run(body, [given] * 32)[0])
+    assert (word & 0xFFFFFFFF, word >> 32) == (before, after), f"{word:#x}"
+
+
+def test_a_vector_of_atomics():
+    """Two numbers each; with a cache hint too, and with what was there before."""
+    given = np.frombuffer(np.array([[1, 2]] * 32, np.float32).tobytes(), np.uint64)
+    for hint, operand in (("", ""), (".L2::cache_hint", ", %d9")):
+        body = f"""mov.b32 %r6, 0f3F800000; mov.b32 %r7, 0f40400000;
+        red.global.add{hint}.v2.f32 [%d1], {{%r6, %r7}}{operand}; ld.global.b64 %d4, [%d1]; st.global.b64 [%d2], %d4;"""
+        assert (run(body, given).view(np.float32).reshape(32, 2) == (2, 5)).all()
+    body = body.replace("red.", "atom.").replace("[%d1], {", "{%r8, %r9}, [%d1], {", 1)
+    body = body.replace("st.global.b64 [%d2], %d4;", "mov.b64 %d4, {%r8, %r9}; st.global.b64 [%d2], %d4;")
+    assert (run(body, given).view(np.float32).reshape(32, 2) == (1, 2)).all()
 
 
 def test_votes_reductions_and_atomics_include_every_lane():
@@ -228,6 +380,10 @@ def test_orders_are_drawn_from_the_seed():
 
 
 @pytest.mark.parametrize("code, said", [
+    ("ld.global.b32 %r6, [%d1]; griddepcontrol.wait;", "global memory ahead of griddepcontrol.wait"),
+    *((f"setp.lt.u32 %p1, %r1, 3; @%p1 {code}", "lanes 0x7 of the mask 0xffffffff")
+      for code in ("bar.sync 0;", "vote.sync.any.pred %p2, %p1, -1;", "redux.sync.add.s32 %r6, %r1, -1;",
+                   "elect.sync %r6|%p2, -1;", "bar.warp.sync -1;", "setmaxnreg.dec.sync.aligned.u32 64;")),
     ("ld.global.b32 %r6, [%d1+4096];", "out of bounds: 4 bytes"),
     ("st.global.b64 [%d2+8], %d1;", "out of bounds: 8 bytes.*0 bytes after the end"),
     ("ld.global.v4.b32 {%r6, %r7, %r8, %r9}, [%d1];", "misaligned: 16 bytes"),
@@ -238,8 +394,12 @@ def test_orders_are_drawn_from_the_seed():
     ("mov.b32 %r6, 0; ld.shared.b32 %r6, [%r6];", "out of bounds"),
     ("red.global.add.u32 [%d2+1024], 1;", "out of bounds"),
     ("setp.lt.u32 %p1, %r1, 3; @%p1 shfl.sync.bfly.b32 %r6, %r1, 1, 31, -1;", "lanes 0x7 of the mask 0xffffffff"),
-    ("trap;", "trap"),
-    ("ld.global.b32 %r6, [%d1]; griddepcontrol.wait;", "global memory ahead of griddepcontrol.wait"),
+    ("red.global.add.u32 [%d2+2], 1;", "misaligned: 4 bytes"),
+    ("red.global.add.v2.f32 [%d2+4], {%r6, %r7};", "misaligned: 8 bytes"),
+    ("mov.b64 %d5, in; ld.param.b64 %d6, [%d5+16];", "out of bounds: no argument is there"),
+    ("mov.b64 %d5, in; ld.param.b64 %d6, [%d5+-8];", "out of bounds: no argument is there"),
+    ("mov.b64 %d5, in; ld.param.b64 %d6, [%d5+4];", "misaligned: 8 bytes"),
+    ("trap;", r"trap.*: trap \(program"),
     ("st.global.b32 [%d2], %r1; griddepcontrol.wait;", "global memory ahead of griddepcontrol.wait"),
 ])  # fmt: skip
 def test_mistakes_are_found_with_their_line(code, said):
@@ -252,10 +412,26 @@ def test_lanes_that_wait_at_two_places():
         run("setp.lt.u32 %p1, %r1, 3; @%p1 bra L; bar.sync 0; L: bar.sync 1;")
 
 
+def test_lanes_that_leave_out_what_all_must_do():
+    with pytest.raises(Fault, match=r"lanes of a warp wait for each other at different places.*movmatrix.*bar.warp"):
+        run("setp.ge.u32 %p1, %r1, 3; @%p1 bra L; movmatrix.sync.aligned.m8n8.trans.b16 %r6, %r1; L: bar.warp.sync -1;")
+
+
 def test_a_loop_without_an_end(monkeypatch):
     monkeypatch.setattr(machines, "LARGEST_RUN", 1000)
     with pytest.raises(Fault, match="no end after 1000 instructions"):
         run("L: bra L;")
+
+
+@pytest.mark.parametrize("code", ["ld.global.v2.b64 {%d1, %d2}, [%d40+8];", "st.global.v2.b64 [%d40+8], {%d1, %d2};",
+                                  "red.global.add.v4.f32 [%d40+8], {%r5, %r6, %r7, %r8};"])  # fmt: skip
+def test_the_end_of_a_vector_is_checked(code):
+    """Its first words are inside."""
+    room = np.zeros(8, np.uint64)
+    array = room[1 if room.ctypes.data % 16 == 0 else 2 :][:2]
+    assert array.ctypes.data % 16 == 8
+    with pytest.raises(Fault, match=r"out of bounds: 16 bytes at .* 8 of them after the end|out of bounds: 4 bytes at"):
+        launch(code, array)
 
 
 @pytest.mark.parametrize("code, said", [
@@ -264,6 +440,11 @@ def test_a_loop_without_an_end(monkeypatch):
     ("mov.b32 %r6, %clock;", "operand %clock"),
     ("bra NOWHERE;", "no such label"),
     (".local .b8 depot[16];", "declaration .local"),
+    ("mbarrier.shared::cta.b64 [%r39];", "an mbarrier cannot do this"),
+    ("add.sat.u32 %r6, %r1, %r1;", "saturation of u32"),
+    ("setp.lt.s32 %p1|%p2, %r1, 3;", "two results of one comparison"),
+    ("cvt.rz.f16.f32 %h1, %r1;", "rounding towards zero"),
+    ("cvt.rn.bf16x2.e4m3x2 %r6, %h1;", "e4m3x2 to bf16x2"),
 ])  # fmt: skip
 def test_unknown_instructions_are_reported_before_anything_runs(code, said):
     with pytest.raises(Unsupported, match=f"PTX line {LINE}: .*{said}"):
@@ -273,7 +454,9 @@ def test_unknown_instructions_are_reported_before_anything_runs(code, said):
 def test_a_barrier_that_one_warp_misses():
     body = "setp.lt.u32 %p1, %r1, 32; @%p1 bra L; bar.sync 1, 64; L: bar.sync 0;"
     with pytest.raises(
-        Fault, match=rf"deadlock.*warps 0 at PTX line {LINE}: bar.sync 0 .*; warps 1 at PTX line {LINE}: bar.sync 1"
+        Fault,
+        match=rf"deadlock.*warps 0 at PTX line {LINE}: bar.sync 0 \(32 of all threads are here\); "
+        rf"warps 1 at PTX line {LINE}: bar.sync 1",
     ):
         run(body, threads=64)
 
@@ -320,12 +503,27 @@ def test_messages_travel_around_a_cluster():
         assert (out.reshape(4, 64) == np.array([[103], [100], [101], [102]])).all()
 
 
+def test_messages_of_two_words():
+    send = SEND.replace(".b32 [%r7], %r8", ".v2.b32 [%r7], {%r2, %r8}")
+    body = OPEN.format(meet=MEET) + send + AWAIT.format(bytes=8) + READ.replace("[%r39]", "[%r39+4]") + MEET
+    for order in (1, -1, 2):
+        out = run(body, threads=64, cluster=4, order=order)
+        assert (out.reshape(4, 64) == np.array([[103], [100], [101], [102]])).all()
+
+
 @pytest.mark.parametrize("body, said", [
     (OPEN.format(meet=MEET) + SEND + AWAIT.format(bytes=8) + READ + MEET,
      r"deadlock.*mbarrier.try_wait.*phase 0: 0 of 1 arrivals and 4 bytes missing"),
+    (OPEN.format(meet=MEET) + SEND.replace("%r9, %r7, 64", "%r9, %r39, 64"),
+     "the data and its mbarrier are in different blocks"),
+    (OPEN.format(meet=MEET) + SEND + READ + AWAIT.format(bytes=4) + MEET + "cp.async.wait_all;",
+     "reads what nobody has waited for"),
+    (OPEN.format(meet=MEET) + SEND.replace("[%r7], %r8", "[%r7+4096], %r8"), "out of bounds: 4 bytes at 4096"),
     (OPEN.format(meet="") + SEND, "no mbarrier has been initialised at 0x40|nothing orders this behind the init"),
     (OPEN.format(meet=MEET) + SEND, "st.async.*: the memory of block ., which has ended"),
     ("barrier.cluster.wait.aligned;", "at which it has not arrived"),
+    ("barrier.cluster.arrive.aligned; barrier.cluster.arrive.aligned;", "arrives twice at a cluster barrier"),
+    ("setp.lt.u32 %p1, %r1, 3; @%p1 barrier.cluster.arrive;", "lanes 0x7 of the mask"),
     ("setp.eq.u32 %p1, %r2, 0; @%p1 bra L;" + MEET + " ret; L: bar.sync 1, 96;", "deadlock"),
     ("mapa.shared::cluster.u32 %r7, %r39, 9; ld.shared::cluster.b32 %r8, [%r7];", "no block 9 in a cluster of 4"),
 ])  # fmt: skip

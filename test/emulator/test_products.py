@@ -124,6 +124,84 @@ def test_tf32_ignores_low_bits(by):
     assert out[0, 0] == 4 * (1 + 2**-9 if by == "rna" else 1 + 2**-10)
 
 
+@pytest.mark.parametrize("saturates, sum_of_16", [("", -(2**31) + 15), (".satfinite", 2**31 - 1)])
+def test_sums_of_integers_wrap_or_saturate(saturates, sum_of_16):
+    out = np.zeros((32, 4), np.int32)
+    ones = "".join(f"mov.b32 %r{row}, 0x01010101;" for row in (20, 21, 30))
+    sums = "".join(f"mov.b32 %r{row}, 0x7FFFFFFF;" for row in range(40, 44))
+    text = f"""{ones} {sums}
+    mma.sync.aligned.m16n8k16.row.col{saturates}.s32.s8.s8.s32 {registers(40, 4)}, {registers(20, 2)}, %r30,
+    {registers(40, 4)};
+    """
+    launch(text.replace("},\n", "},") + store(40, 4, "%d40"), out.view(np.uint32))
+    assert (out == sum_of_16).all()
+    a, b = np.ones((64, 32), np.int8), np.ones((8, 32), np.int8)
+    c = np.full((64, 8), 2**31 - 17)
+    change = ("s32.s8.s8 ", f"s32.s8.s8{saturates} ")
+    assert (group_product("s8", "s32", 8, a, b, c=c, spans=(32, 32), change=change) == sum_of_16).all()
+
+
+@pytest.mark.parametrize("text, said", [
+    ("mma.sync.aligned.m16n8k8.col.col.f32.f16.f16.f32 {4}, {2}, {1}, {4};", "a product of this form"),
+    ("mma.sync.aligned.m16n8k8.row.row.f32.f16.f16.f32 {4}, {2}, {1}, {4};", "a product of this form"),
+    ("mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {4}, {2}, {1}, {4};", "a product of this form"),
+    ("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {4}, {4}, {1}, {4};", r"expected \[4, 2, 1, 4\] registers"),
+    ("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {2}, [%r3];", "2 registers"),
+    ("ldmatrix.sync.aligned.x2.shared.b16 {2}, [%r3];", "2 registers"),
+])  # fmt: skip
+def test_unsupported_forms_by_warps(text, said):
+    for count in (1, 2, 4):
+        text = text.replace(f"{{{count}}}", registers(20, count))
+    with pytest.raises(Unsupported, match=said):
+        launch(text)
+
+
+@pytest.mark.parametrize("text", [
+    "wgmma.fence.sync.aligned;", "wgmma.commit_group.sync.aligned;", "wgmma.wait_group.sync.aligned 0;",
+    f"wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {registers(100, 4)}, %d1, %d1, 0, 1, 1, 0, 0;",
+    f"mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {registers(20, 4)}, {registers(24, 2)}, {{%r30}}, "
+    f"{registers(20, 4)};", "movmatrix.sync.aligned.m8n8.trans.b16 %r21, %r20;",
+    "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r20}, [%r3];",
+    "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r3], {%r20};",
+])  # fmt: skip
+def test_all_lanes_must_be_there(text):
+    with pytest.raises(Fault, match="lanes 0x7 of the mask 0xffffffff"):
+        launch(f"mov.b64 %d1, 0x4000000400010040; setp.lt.u32 %p1, %r4, 3; @%p1 {text}", threads=128)
+
+
+def test_a_matrix_is_in_the_memory_of_its_own_block():
+    with pytest.raises(Fault, match="a matrix in another block's memory"):
+        launch(
+            "mapa.shared::cluster.u32 %r5, %r3, 1; ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r20}, [%r5];", cluster=2
+        )
+
+
+@pytest.mark.parametrize("store_form", [
+    "st.shared.v4.b32 [%r5], {%r1, %r1, %r1, %r1};",
+    "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%r5], {%r1, %r1, %r1, %r1};",
+    "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r5], %r1;",
+])  # fmt: skip
+@pytest.mark.parametrize("load_form", [
+    "ld.shared.v4.b32 {%r20, %r21, %r22, %r23}, [%r5];",
+    "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r20, %r21, %r22, %r23}, [%r5];",
+    "ldmatrix.sync.aligned.m8n8.x1.shared.b16 %r20, [%r5];",
+])  # fmt: skip
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_barrier_is_between_storing_a_matrix_and_loading_it(order, load_form, store_form):
+    body = f"""mad.lo.u32 %r5, %r4, 16, %r3;
+    setp.eq.u32 %p1, %r2, 0;
+    @%p1 bra LOAD;
+    {store_form}
+    LOAD: bar.sync 0;
+    @!%p1 bra DONE;
+    {load_form}
+    DONE: cp.async.wait_all;
+    """
+    assert launch(body, threads=64, order=order).ordering.marks
+    with pytest.raises(Fault, match="with nothing in between that orders them"):
+        launch(body.replace("bar.sync 0;", ""), threads=64, order=order)
+
+
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_matrices_to_registers_and_back(count, transposed):
@@ -252,7 +330,8 @@ def group_product(kind, sum_kind, columns, a, b, *, spans=(128, 128), turned=(Fa
     memory = np.concatenate(pictures)
     memory = np.concatenate([memory, np.zeros(-len(memory) % 16, np.uint8)])
     count = columns // (4 if sum_kind == "f16" else 2)
-    start = np.zeros((64, columns)) if c is None else c
+    # A product without an addend ignores what was there.
+    start = np.full((64, columns), 7) if c is None else c
     given = np.zeros((128, columns // 2), SUMS[sum_kind])
     for thread in range(128):
         g, t = thread % 32 // 4, thread % 4
@@ -323,10 +402,12 @@ def test_operands_across_k(spans, turned):
     assert (got == exact(a, b.T)).all()
 
 
-@pytest.mark.parametrize("columns", [8, 64, 256])
-def test_widths(columns):
-    a, b = small((64, 64), "bf16"), small((columns, 64), "bf16", 1)
-    assert (group_product("bf16", "f32", columns, a, b) == exact(a, b.T)).all()
+@pytest.mark.parametrize("columns, kind", [(8, "bf16"), (40, "bf16"), (64, "bf16"), (256, "bf16"), (64, "s8")])
+def test_widths(columns, kind):
+    a, b = small((64, 64), kind), small((columns, 64), kind, 1)
+    spans = (64, 64) if kind == "s8" else (128, 128)
+    got = group_product(kind, "s32" if kind == "s8" else "f32", columns, a, b, spans=spans)
+    assert (got == exact(a, b.T)).all()
 
 
 def test_types_of_eight_bits_mix():
@@ -354,6 +435,16 @@ BAD = {
                                     "writes a register that a product"),
     "memory written in flight": ({"extra": "st.shared.b32 [%r3+256], %r1;\n"},
                                  "overwrites what is still being read by"),
+    "a factor that is being summed": (
+        {"extra": f"wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {registers(300, 8)}, {registers(100, 4)}, %d6, "
+                  "0, 1, 1, 0;\n"}, "reads an accumulator in flight"),
+    "a factor that is then summed": (
+        {"extra": f"wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {registers(20, 4)}, %d5, %d6, 0, 1, 1, 0, 0;\n",
+         "left": "registers"}, "writes a register that a product in flight reads"),
+    "a factor written behind the fence": (
+        {"change": ("wgmma.fence.sync.aligned;", "wgmma.fence.sync.aligned;\nmov.b32 %r20, %r20;"),
+         "left": "registers"}, "written with no wgmma.fence"),
+    "a factor scaled by 2": ({"scale": "2, 1"}, r"expected factors scaled by 1 or -1, got \[2, 1\]"),
     "a group too few": ({"wait": "wgmma.wait_group.sync.aligned 1;"}, "touches an accumulator in flight"),
 }  # fmt: skip
 
@@ -364,6 +455,50 @@ def test_data_in_flight_must_not_be_touched(name):
     a, b = small((64, 64), "f16"), small((16, 64), "f16", 1)
     with pytest.raises(Fault, match=said):
         group_product("f16", "f32", 16, a, b, **options)
+
+
+@pytest.mark.parametrize("kind, truncated", [("f16", 0), ("bf16", 0), ("tf32", 0), ("e4m3", 1), ("e5m2", 1)])
+def test_only_sums_of_eight_bits_are_truncated(kind, truncated):
+    """Addends that lie 14 bits below the largest."""
+    depth = 32 // np.dtype(TYPES[kind]).itemsize
+    a, b = np.zeros((64, depth), TYPES[kind]), np.zeros((8, depth), TYPES[kind])
+    a[:, 0], b[:, 0], a[:, 1], b[:, 1] = 128, 128, 1, 1
+    assert (group_product(kind, "f32", 8, a, b, spans=(32, 32)) == 16385 - truncated).all()
+
+
+def test_sums_of_eight_bits_in_halves_are_not_truncated():
+    a, b = np.zeros((64, 32), TYPES["e4m3"]), np.zeros((8, 32), TYPES["e4m3"])
+    a[:, 0], b[:, 0], a[:, 1:17], b[:, 1:17] = 32, 32, 0.25, 0.25
+    assert (group_product("e4m3", "f16", 8, a, b, spans=(32, 32)) == 1025).all()
+
+
+def test_memory_is_free_after_the_wait():
+    a, b = small((64, 64), "f16"), small((16, 64), "f16", 1)
+    wait = "wgmma.wait_group.sync.aligned 0;\nbar.sync 0;\nst.shared.b32 [%r3+256], %r1;"
+    assert (group_product("f16", "f32", 16, a, b, wait=wait) == exact(a, b.T)).all()
+
+
+def test_factors_are_free_after_the_wait():
+    a, b = small((64, 64), "f16"), small((16, 64), "f16", 1)
+    wait = "wgmma.wait_group.sync.aligned 0;\nmov.b32 %r20, 0;\nmov.b32 %r21, %r20;"
+    assert (group_product("f16", "f32", 16, a, b, left="registers", wait=wait) == exact(a, b.T)).all()
+
+
+@pytest.mark.parametrize("code, said", [
+    ("", "K of the descriptor crosses the end of a row of 32 bytes"),
+    (f"mov.b64 %d1, {3 << 62 | 1 << 49 | 16 << 32 | BASE >> 4};", "a matrix descriptor with a base offset"),
+    (f"mov.b64 %d1, {16 << 32 | BASE >> 4}; mul.wide.u32 %d2, %r2, 4; add.s64 %d1, %d1, %d2;",
+     "has begun another product in its place"),
+    ("cvt.u64.u32 %d2, %r4; add.s64 %d1, %d1, %d2;", "lanes of a warp give different operands"),
+])  # fmt: skip
+def test_descriptors_that_cannot_be(code, said):
+    word = 3 << 62 | 16 << 32 | (BASE + 16) >> 4
+    body = f"""mov.b64 %d1, {word}; {code}
+    wgmma.fence.sync.aligned;
+    wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {registers(100, 4)}, %d1, %d1, 0, 1, 1, 0, 0;
+    """
+    with pytest.raises(Fault, match=said):
+        launch(body, threads=128, shared=8192)
 
 
 def test_another_product_may_follow_in_flight():
@@ -388,7 +523,7 @@ def test_fences_before_a_product(change, said):
 
 
 @pytest.mark.parametrize("code, said", [
-    ("setp.lt.u32 %p1, %r2, 3; @!%p1 bra L; wgmma.fence.sync.aligned; L:", None),
+    ("setp.lt.u32 %p1, %r2, 3; @!%p1 bra L; wgmma.fence.sync.aligned; L: st.global.b32 [%d1], %r2;", None),
     ("wgmma.fence.sync.aligned;"
      f"wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {registers(100, 4)}, %d1, %d1, 0, 1, 1, 0, 0;",
      "warps 0 and 3 of one group begin different numbers of products"),
@@ -400,7 +535,9 @@ def test_warps_of_a_group_go_together(code, said):
         + "wgmma.commit_group.sync.aligned; OUT:"
     )
     if said is None:
-        launch(body, threads=128, shared=8192)
+        out = np.full(1, 9, np.uint32)
+        launch("mov.b64 %d1, %d40;" + body.removeprefix("mov.b64 %d1, 0x4000000400010040;"), out, threads=128)
+        assert out[0] < 3
         return
     with pytest.raises(Fault, match=said):
         launch(body, threads=128, shared=8192)
@@ -429,6 +566,10 @@ def test_a_group_begins_at_a_multiple_of_four():
     ("m64n16k16.f32.f16.f16 {d}, %d1, %d1, 1, 1, 1", "a product of this form"),
     ("m64n24k16.f32.f16.f16 {d}, %d1, %d1, 1, 1, 1, 0, 0", "expected 12 registers"),
     ("m64n16k32.f16.s8.s8 {d}, %d1, %d1, 1", "an accumulator of f16"),
+    ("m64n16k16.f16.bf16.bf16 {d}, %d1, %d1, 1, 1, 1, 0, 0", "an accumulator of f16"),
+    ("m64n16k32.s32.s8.s8 {d}, %d1, %d1, 1, 1, 1", "a product of this form"),
+    ("m64n40k32.s32.s8.s8 {d}, %d1, %d1, 1", "40 columns of integers"),
+    ("m64n16k16.f32.f16.f16 {d}, {%r20, %r21}, %d1, 1, 1, 1, 0", "expected 8 registers"),
 ])  # fmt: skip
 def test_unsupported_forms(text, said):
     with pytest.raises(Unsupported, match=said):

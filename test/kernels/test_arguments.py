@@ -315,21 +315,33 @@ def block_mask(mask_mod=near, B=None, H=None, Q_LEN=64, KV_LEN=64, **more):
     return create_block_mask(mask_mod, B, H, Q_LEN, KV_LEN, **more)
 
 
+def stepped(step=1, wrap=list, master=(), **more):
+    """The parameter after a step from ones."""
+    arrays = [ones(4) for _ in range(4)]
+    adamw_lists(TensorLists(*(wrap([array]) for array in arrays), *master), step, **more)
+    return arrays[0]
+
+
+# What a call gives, and what it must be: the same as from the plain form of its arguments, or a shape.
 TAKEN = {
-    "a cache without sequences": lambda: cache(batch=0),
-    "a cache of pages": lambda: cache(pages=np.int64(3), bits=np.int32(4)),
-    "no positions": lambda: rope_tables(0, 8),
-    "numbers of numpy's": lambda: rope_tables(np.int32(2), np.int64(8), np.float32(500000.0)),
-    **{f"tables of {dtype}": lambda dtype=dtype: rope_tables(2, 8, dtype=TYPES[dtype])
+    "a cache without sequences": lambda: (cache(batch=0).k.shape, (0, 2, 8, 32, 32)),
+    "a cache of pages": lambda: (cache(pages=np.int64(3), bits=np.int32(4)).k.shape, cache(pages=3, bits=4).k.shape),
+    "no positions": lambda: (rope_tables(0, 8), (np.zeros((0, 4), np.float32),) * 2),
+    "numbers of numpy's": lambda: (
+        rope_tables(np.int32(2), np.int64(8), np.float32(500000.0)), rope_tables(2, 8, 500000.0)),
+    **{f"tables of {dtype}": lambda dtype=dtype: (
+        rope_tables(2, 8, dtype=TYPES[dtype]),
+        tuple(of([[0.0] * 4, [1, 0.1, 0.01, 0.001]]).astype(TYPES[dtype]) for of in (np.cos, np.sin)))
        for dtype in ("float16", "bfloat16", "float32", "float64")},
-    "batches and heads": lambda: block_mask(B=2, H=np.int32(3)),
-    "two sides": lambda: block_mask(BLOCK_SIZE=(16, 32)),
-    "a list of arguments": lambda: block_mask(args=[]),
-    "a count in memory": lambda: adamw_lists(prepared(), np.array([1], np.int8)),
-    "a rate in memory": lambda: adamw_lists(prepared(), 1, lr=np.array([1], np.float16)),
-    "betas in a list": lambda: adamw_lists(prepared(), 1, betas=[0, 0.5]),
-    "tuples": lambda: TensorLists(*((ones(4),) for _ in range(4))),
-    "no master": lambda: TensorLists(*([ones(4)] for _ in range(4)), [None]),
+    "batches and heads": lambda: (block_mask(B=2, H=np.int32(3)).kv_num_blocks, np.ones((2, 3, 1), np.int32)),
+    # A query sees keys up to `near` of it: one or two blocks of 32.
+    "two sides": lambda: (block_mask(BLOCK_SIZE=(16, 32)).kv_num_blocks, np.array([[[1, 1, 2, 1]]], np.int32)),
+    "a list of arguments": lambda: (block_mask(args=[]).args, ()),
+    "a count in memory": lambda: (stepped(np.array([1], np.int8)), stepped(1)),
+    "a rate in memory": lambda: (stepped(lr=np.array([1], np.float16)), stepped(lr=1.0)),
+    "betas in a list": lambda: (stepped(betas=[0, 0.5]), stepped(betas=(0.0, 0.5))),
+    "tuples": lambda: (stepped(wrap=tuple), stepped()),
+    "no master": lambda: (stepped(master=[[None]]), stepped()),
 }  # fmt: skip
 
 
@@ -371,7 +383,20 @@ REFUSED = {
 
 @pytest.mark.parametrize("what", TAKEN)
 def test_types_in_the_tables_are_accepted(what):
-    TAKEN[what]()
+    found, want = TAKEN[what]()
+    for one, other in zip(found, want, strict=True):
+        one, other = np.asarray(one), np.asarray(other)
+        assert one.dtype == other.dtype and one.shape == other.shape
+        # Tables in float32 or wider are rounded from sines that may differ in the last place.
+        np.testing.assert_allclose(
+            one.astype(np.float64), other.astype(np.float64), rtol=0 if one.dtype.itemsize < 4 else 1e-6
+        )
+
+
+def test_a_step_changes_its_parameter():
+    """Against which the calls above are compared."""
+    first, second, third = stepped(), stepped(lr=1.0), stepped(lr=1.0, betas=(0.0, 0.5))
+    assert (first < 1).all() and (second < first).all() and (third != second).all()
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -67,7 +67,9 @@ private:
   LogicalResult verifyRule(Operation *op) {
     auto groups = rules::groupsOf(op);
     if (!groups)
-      return op->emitOpError("has tiles but no rule for their layouts");
+      return op->emitOpError(
+          "expected an op whose tiles' layouts follow a rule (because each op is checked against its "
+          "rule), got an op with tiles and no rule");
     for (const rules::Group &group : *groups) {
       SmallVector<Type> types;
       for (OpOperand *use : group.uses)

@@ -99,3 +99,13 @@ func.func @reshaped(%x: tensor<256xf32, #a>) {
   %y = tile.reshape %x : tensor<256xf32, #a> -> tensor<128x2xf32, #b>
   return
 }
+
+// -----
+
+#a = #layout.map<blocked [64] order [0] vector 1 warps 4>
+func.func private @helper(tensor<64xf32, #a>)
+func.func @not_inlined(%x: tensor<64xf32, #a>) {
+  // expected-error @+1 {{expected an op whose tiles' layouts follow a rule (because each op is checked against its rule), got an op with tiles and no rule}}
+  func.call @helper(%x) : (tensor<64xf32, #a>) -> ()
+  return
+}

@@ -188,7 +188,7 @@ def one_by_one(function, x, reverse):
 @pytest.mark.parametrize("reverse", [False, True])
 def test_the_order_of_a_scan_is_kept(dtype, side, reverse):
     x = np.where(RNG.random((3, side)) < 0.8, 0, RNG.integers(1, 99, (3, side))).astype(dtype)
-    y = np.empty_like(x)
+    y = np.full_like(x, -1)
     later_kernel[(1,)](x, y, 3, side, reverse)
     np.testing.assert_array_equal(y, one_by_one(lambda a, b: np.where(b != 0, b, a), x, reverse))
 

@@ -107,9 +107,8 @@ def wrapped(x, y, out, n, start, limit, MASK: kl.constexpr, BLOCK: kl.constexpr)
 @pytest.mark.parametrize("mask", [False, True])
 def test_offsets_that_wrap(kind, n, start, limit, mask):
     x, y = rng.integers(0, 50, (2, n)).astype(kind)
-    out = np.zeros(n, kind)
+    out, want = np.full((2, n), -9, kind)
     wrapped[(1,)](x, y, out, n, start, limit, mask, 64)
-    want = np.zeros(n, kind)
     at = (start + np.arange(64)) % n
     kept = np.arange(64) < (limit if mask else 64)
     want[at[kept]] = (x[at] + y[:64])[kept]

@@ -374,6 +374,12 @@ def k_empty(x, y, n, B: kl.constexpr):
 def test_empties():
     k_empty[(3,)](np.zeros(0, np.float32), np.zeros(0, np.float32), 0, 16)
     k_empty[(0,)](np.zeros(0, np.float32), np.zeros(0, np.float32), 0, 16)
+    y = np.zeros(24, np.float32)
+    k_empty[(3,)](y, y, 0, 16)
+    k_empty[(0,)](y, y, 16, 16)
+    assert (y == 0).all()
+    k_empty[(3,)](y, y, 20, 16)
+    assert (y == (np.arange(24) < 20)).all()
 
 
 @kiln.jit
@@ -389,6 +395,10 @@ def test_unroll200():
     x = F(1024)
     y = np.zeros_like(x)
     k_big_unroll[(1,)](x, y, 1024)
+    want = x.astype(np.float64)
+    for i in range(200):
+        want = want * 1.0001 + i
+    np.testing.assert_allclose(y, want, rtol=1e-5)
 
 
 @kiln.jit

@@ -345,3 +345,113 @@ func.func @two_roles_that_copy(%p: !tile.ptr<f16>, %n: i64) {
   }
   return
 }
+
+// -----
+
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @commits_what_it_has_not_acquired() {
+  %ch = kgpu.channel threads fillers 4 readers 4 : !ring
+  kgpu.roles @store warps 4 {
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    // expected-error @below {{expected an acquire of the slot first (because consumers may still be reading it), got none}}
+    kgpu.commit %ch[%c] : !ring
+    kgpu.end_role
+  } @load warps 4 {
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    %s = kgpu.receive %ch[%c] : !ring -> !m
+    %x = kgpu.local_load %s : !m -> tensor<64xf32>
+    kgpu.release %ch[%c] : !ring
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @releases_what_it_has_not_received() {
+  %ch = kgpu.channel threads fillers 4 readers 4 : !ring
+  kgpu.roles @store warps 4 {
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    %v = arith.constant dense<1.0> : tensor<64xf32>
+    %s = kgpu.acquire %ch[%c] : !ring -> !m
+    kgpu.local_store %v, %s : tensor<64xf32>, !m
+    kgpu.commit %ch[%c] : !ring
+    kgpu.end_role
+  } @load warps 4 {
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    // expected-error @below {{expected a receive of the slot first (because a release without one lets the producer overwrite unread data), got none}}
+    kgpu.release %ch[%c] : !ring
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+!a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+func.func @copies_out_without_a_wait(%p: !tile.ptr<f16>, %n: i64) {
+  %one = arith.constant 1 : i64
+  %i = arith.constant 0 : i32
+  %desc = tile.make_desc %p, shape [%n, %n] strides [%n, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+  %map = kgpu.tensor_map %desc box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
+  %m = kgpu.alloc : !a
+  // expected-error @below {{expected a kgpu.copy_out_wait for this before its role ends (because the copy may still be reading its memory), got none}}
+  kgpu.copy_out %m to %map[%i, %i] : !a
+  return
+}
+
+// -----
+
+!a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+!ring = !kgpu.channel<2 x (!a)>
+func.func @copies_twice(%p: !tile.ptr<f16>, %n: i64) {
+  %one = arith.constant 1 : i64
+  %i = arith.constant 0 : i32
+  %desc = tile.make_desc %p, shape [%n, %n] strides [%n, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+  %map = kgpu.tensor_map %desc box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
+  %ch = kgpu.channel bytes fillers 1 readers 4 : !ring
+  kgpu.roles @one warps 1 {
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    %s = kgpu.acquire %ch[%c] : !ring -> !a
+    kgpu.copy_in %map[%i, %i] to %s of %ch[%c] : !a, !ring
+    kgpu.copy_in %map[%i, %i] to %s of %ch[%c] : !a, !ring
+    // expected-error @below {{expected part #0 of the slot to be filled first, by exactly one copy (because the mbarrier expects the bytes of one copy of each part), got 2}}
+    kgpu.commit %ch[%c] : !ring
+    kgpu.end_role
+  } @load warps 4 {
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    %s = kgpu.receive %ch[%c] : !ring -> !a
+    %x = kgpu.local_load %s : !a -> tensor<64x64xf16>
+    kgpu.release %ch[%c] : !ring
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @fills_after_its_commit() {
+  %ch = kgpu.channel threads fillers 4 readers 4 : !ring
+  kgpu.roles @store warps 4 {
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    %v = arith.constant dense<1.0> : tensor<64xf32>
+    %s = kgpu.acquire %ch[%c] : !ring -> !m
+    kgpu.local_store %v, %s : tensor<64xf32>, !m
+    kgpu.commit %ch[%c] : !ring
+    // expected-error @below {{expected to fill a slot between its acquire and its commit (because consumers may read it at any other time), got it after its commit}}
+    kgpu.local_store %v, %s : tensor<64xf32>, !m
+    kgpu.end_role
+  } @load warps 4 {
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    %s = kgpu.receive %ch[%c] : !ring -> !m
+    %x = kgpu.local_load %s : !m -> tensor<64xf32>
+    kgpu.release %ch[%c] : !ring
+    kgpu.end_role
+  }
+  return
+}

@@ -154,3 +154,22 @@ func.func @set_up_sometimes(%x: tensor<16xf32, #part>, %c: i1) {
   kgpu.await %m : !kgpu.mem<16xf32, #m>
   return
 }
+
+// -----
+
+// The branch may run in some iterations only, each of which is a phase.
+#part = #layout.map<digits [16] lane (0) (0) (0) (0) (0) warp (1) (2) cta (4) (8)>
+#all = #layout.map<replicated [16] warps 4 ctas 4>
+#m = #layout.map<digits [16] cta (0) (0) offset (1) (2) (4) (8)>
+func.func @read_in_a_branch(%x: tensor<16xf32, #part>, %c: i1) {
+  kgpu.cluster_arrive relaxed
+  kgpu.cluster_wait
+  %m = kgpu.alloc {mbarrier, offset = 0 : i64} : !kgpu.mem<16xf32, #m>
+  kgpu.local_store %x, %m : tensor<16xf32, #part>, !kgpu.mem<16xf32, #m>
+  kgpu.await %m : !kgpu.mem<16xf32, #m>
+  scf.if %c {
+    // expected-error @below {{expected memory with an mbarrier to be used in the block of its allocation (because each run of that block is one phase of the mbarrier), got another block}}
+    %y = kgpu.local_load %m : !kgpu.mem<16xf32, #m> -> tensor<16xf32, #all>
+  }
+  return
+}
