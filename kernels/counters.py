@@ -1,8 +1,8 @@
 """Counters that are zero before and after every launch, so that nothing has to clear them in between.
 
 Two launches that may run at once never share counters. Counters in torch memory belong to one stream, as one thread
-sees it; those used during capture belong to the captured graph's launches on that stream. Nobody knows where a graph
-will be replayed, but the launches captured from one stream run in order there too.
+sees it; those used during capture belong to the captured graph's launches on that stream. The stream of a graph's
+replay is unknown, but launches captured from one stream run in order on any stream.
 """
 
 from __future__ import annotations

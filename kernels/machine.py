@@ -1,4 +1,4 @@
-"""Where a launch runs, and the few facts about that machine that the launch policies need.
+"""The machine that a launch runs on, and the facts about it that launch policies need.
 
 Tile sizes depend on the kind of machine: a CPU program walks its tile in the caches of one core, a GPU program holds
 it in the registers of its threads.

@@ -142,7 +142,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 
 
 def _plan_of(annotation: str) -> tuple[str, Callable[[Any], bool] | None]:
-    """The same of plans, whose classes are told by their names: "RowPlan | None"."""
+    """The same for plans, whose classes are recognised by name: "RowPlan | None"."""
     name = annotation.removesuffix(" | None")
     if not name.endswith("Plan"):
         return "", None
@@ -216,7 +216,7 @@ class Operator:
         self._again: Any = None  # its `call` method
         self._slowly = self._run
         self.signature = inspect.signature(function)
-        # Of a backward, `out` is an input: what the forward gave.
+        # In a backward function `out` is an input: the result of the forward.
         out = self.signature.parameters.get("out")
         self.takes_out = out is not None and out.default is None
         self._outputs = outputs
@@ -508,8 +508,8 @@ def _kind(value: Any) -> Any:
 
 _PLAIN, _DISPATCHED = 1, 2
 
-# What calls depend on besides their arguments and the switches that kernels watch: `machine` stores one object here for
-# each of its states, and PLANNING while launches are not made for the arrays.
+# The state that calls depend on besides their arguments and the switches that kernels watch: `machine` stores one
+# object here for each of its states, and PLANNING while launches are planned for another machine.
 PLANNING = object()
 scope: list[Any] = [None]
 
@@ -528,7 +528,8 @@ def _of_torch(value: Any) -> int:
 
 
 def is_dispatched(tensor: Any) -> bool:
-    """Whether something stands between calls with a tensor of torch and its memory: its class, or a tracer's mode."""
+    """Whether operators on a torch tensor are intercepted, by its class or by a tracer's mode, so that its memory
+    cannot be read directly."""
     return _of_torch(tensor) == _DISPATCHED or bool(sys.modules["torch"]._C._len_torch_dispatch_stack())
 
 
@@ -583,7 +584,7 @@ def _is_scalar(value: Any) -> bool:
 
 @functools.lru_cache(maxsize=1)
 def _probe() -> Any:
-    """A kernel that says whether an array can be passed to kernels."""
+    """A kernel whose launcher tells whether an array can be passed to kernels."""
     import kiln
 
     return kiln.jit(source="def probe(x):\n    pass\n")(_of_nothing)
@@ -594,7 +595,8 @@ def _of_nothing(x: Any) -> None:
 
 
 def place_of(array: Any) -> str:
-    """Where an array is, in torch's words: "cpu" or "cuda:1". One that does not say which GPU is on the first."""
+    """The device of an array, as torch names it: "cpu" or "cuda:1". An array that names no GPU counts as on the
+    first."""
     if is_torch(array):
         return str(array.device)
     if hasattr(array, "__dlpack_device__"):
@@ -603,7 +605,7 @@ def place_of(array: Any) -> str:
     return "cuda:0" if on_device(array) else "cpu"
 
 
-_CUDA = (2, 13)  # DLPack's words for memory of a GPU, and for memory that moves between it and the host
+_CUDA = (2, 13)  # DLPack's device types for GPU memory and for managed memory
 
 
 def on_device(array: Any) -> bool:

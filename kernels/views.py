@@ -1,6 +1,6 @@
 """Arrays as kernels see them: a pointer with its shape and strides as one argument, read and written by tiles.
 
-A tile says which elements a program holds, and which of them exist; the plan makes it (`rows.py`, `flat.py`). The
+A tile gives the elements that a program holds, and which of them exist; the plan makes it (`rows.py`, `flat.py`). The
 compiler knows when a step is 1; a mask of None means that every element exists.
 """
 
@@ -64,7 +64,7 @@ class Rows:
         return self._replace(data=self.data + index * self.stride)
 
     @kiln.jit
-    def behind(self, offset):
+    def after(self, offset):
         """The same rows, each starting ``offset`` elements later."""
         return self._replace(data=self.data + offset)
 

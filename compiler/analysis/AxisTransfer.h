@@ -25,7 +25,7 @@ AxisInfo remainder(const AxisInfo &a, const AxisInfo &b, unsigned width);
 AxisInfo maskedBits(const AxisInfo &a, int64_t mask, unsigned width);
 /// Bitwise or, xor: one operand is constant in each group and has no bits in the range where the other one steps.
 AxisInfo changedBits(const AxisInfo &a, const AxisInfo &b, unsigned width);
-/// Whether a < b, for groups that do not straddle a multiple of b's divisor. Signedness does not matter.
+/// Compares a < b, for groups that do not straddle a multiple of b's divisor. Signedness does not matter.
 AxisInfo lessThan(const AxisInfo &a, const AxisInfo &b, unsigned width);
 /// Equality of values whose difference is constant in groups.
 AxisInfo equal(const AxisInfo &a, const AxisInfo &b);

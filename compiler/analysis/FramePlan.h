@@ -10,8 +10,8 @@ struct FrameRequest {
   int64_t bytes = 0;
   int64_t align = 1; ///< a power of two
   int64_t begin = 0, end = 0;
-  /// Which of several concurrent strands of work it belongs to: requests of different strands are live together,
-  /// whatever their times. Negative: no strand, only its time counts.
+  /// The concurrent strand of work that it belongs to (negative: none). Requests of different strands always count as
+  /// live together; otherwise their times decide.
   int strand = -1;
 };
 

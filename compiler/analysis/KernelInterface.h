@@ -1,4 +1,4 @@
-// What a kernel's metadata says about its arguments and source positions, the same for every target.
+// The part of a kernel's metadata that describes arguments and source positions; the same for every target.
 #pragma once
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 

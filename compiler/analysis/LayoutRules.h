@@ -5,7 +5,7 @@
 
 namespace kiln::rules {
 
-/// Tiles that must have the same layout: operands of an op, and results of it (or arguments of the loop it is).
+/// Tiles that must have the same layout: operands of an op, and its results (of a loop: its arguments).
 struct Group {
   llvm::SmallVector<mlir::OpOperand *, 4> uses;
   llvm::SmallVector<mlir::Value, 2> defs;

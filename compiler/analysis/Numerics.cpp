@@ -232,7 +232,7 @@ void Describer::describeIf(scf::IfOp op) {
   }
 }
 
-/// Control flow that is not analysed: its whole text counts.
+/// Control flow that is not analysed: the description contains its whole text.
 void Describer::describeOpaque(Operation *op) {
   std::string text;
   llvm::raw_string_ostream stream(text);
@@ -265,7 +265,7 @@ void Describer::describe(Operation *op) {
     Value from = pointerArgument(effect->pointer);
     std::string where = from ? nameOf(cast<BlockArgument>(from)) : std::string("memory");
     std::string text = describeOp(op) + " " + where;
-    // The indices of a descriptor access and the offsets of a pointer access convey the same.
+    // The indices of a descriptor access tell as much as the offsets of a pointer access.
     for (Value operand : op->getOperands()) {
       bool isMask = getElementTypeOrSelf(operand.getType()).isInteger(1);
       bool told = forms[operand].varying && !isMask && effect->reads && !effect->writes;
@@ -300,7 +300,7 @@ void Describer::describe(Operation *op) {
       of.program = true;
     if (isa<tile::MakeRangeOp>(op))
       of.lane = true;
-    // Division of work among programs: what a part is, is described where it is used.
+    // Ops that divide work among programs: each part is described where it is used.
     if (isa<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp>(op) && of.program && !of.varying)
       of.text = "program";
     else

@@ -9,8 +9,8 @@
 // So each float is described by what it is computed from. Shapes are included only where elements are combined, and
 // addresses only as far as they change between iterations of a loop that carries floats, which says which elements each
 // iteration takes. Integers count as exact. A description with too much detail may make digests differ that could be
-// equal; digests must never be equal where bits differ. What the target does is not covered, but `describeProducts`
-// says what tile IR with layouts does.
+// equal; digests must never be equal where bits differ. The target's choices are not covered, except that
+// `describeProducts` covers those visible in tile IR with layouts.
 #pragma once
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include <string>

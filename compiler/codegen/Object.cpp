@@ -1,4 +1,4 @@
-// What an object guarantees to the loader: one entry, and no dependencies but block copies and the host library.
+// Checks what the loader relies on: an object has one entry, and depends only on block copies and the host library.
 #include "compiler/codegen/Codegen.h"
 #include "runtime/artifact/HostLibrary.h"
 #include "llvm/ADT/STLExtras.h"

@@ -11,6 +11,17 @@ def AllowContractionPass : Pass<"kiln-allow-contraction", "::mlir::ModuleOp"> {
     is relaxed. It runs on the user's program, before math is expanded, so that expansions that rely on exact rounding
     (Cody-Waite reduction, two-sum) are never contracted. Changes results by at most the rounding of one product per
     sum, and only where the target has fma.
+
+    ```mlir
+    %m = arith.mulf %x, %y : tensor<8xf32>
+    %a = arith.addf %m, %z : tensor<8xf32>
+    ```
+    becomes
+    ```mlir
+    %m = arith.mulf %x, %y fastmath<contract> : tensor<8xf32>
+    %a = arith.addf %m, %z fastmath<contract> : tensor<8xf32>
+    ```
+    of which LLVM makes one fma.
   }];
 }
 

@@ -1,6 +1,5 @@
-// What a launch of a kernel demands of the machine: bytes from and to each array, operations by kind, loop iterations.
-// Computed from tile IR after the tile passes (stage opt), so that it is the program's own work, independent of what a
-// target makes of it.
+// The work of a kernel's launch: bytes from and to each array, operations by kind, loop iterations. Computed from tile
+// IR after the tile passes (stage opt), so that it is the program's own work, on whatever target it runs.
 #pragma once
 #include "compiler/explain/Indices.h"
 #include "llvm/Support/JSON.h"

@@ -23,7 +23,7 @@ std::vector<artifact::KeyField> kiln::artifactFields(llvm::StringRef ir, Stage f
   auto add = [&](llvm::StringRef name, const std::string &value) {
     fields.push_back(artifact::makeField(name, value));
   };
-  // Named, and all of them: a new option does not compile here until somebody has decided whether it affects the code.
+  // Lists every option by name: a new one does not compile here until its author decides whether it affects the code.
   const auto &[check, enableFpFusion, lineInfo, numWarps, cluster, maxRegisters, pdl, singleWave, streaming, schedule,
                stages, consumers, byWarps, describePointers, ptxVersion, ptxas, ptxasVersion, libdevice] =
       options.pipeline;

@@ -1,5 +1,5 @@
-// What determines the bytes of an artifact: the fields of its key, by name. Everything that code generation depends on
-// must be listed here; test/compiler/pipeline/ArtifactKeyTest.cpp changes each.
+// The fields of an artifact's key, by name. Everything that code generation depends on must be listed here;
+// test/compiler/pipeline/ArtifactKeyTest.cpp changes each.
 #pragma once
 #include "compiler/pipeline/Compile.h"
 #include "runtime/artifact/Key.h"

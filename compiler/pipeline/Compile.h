@@ -34,7 +34,7 @@ struct CompileOptions {
 struct Failure {
   enum class Kind {
     Input,    ///< the given text, file or target name is invalid: the caller's mistake
-    Resource, ///< nobody's mistake, but the machine lacks something
+    Resource, ///< the program is valid, but the machine lacks something
     Internal, ///< our mistake
   };
   Failure(Kind kind, std::string message, llvm::StringRef stage = "")

@@ -1,4 +1,4 @@
-// The numbers travel as metadata of the diagnostic, so that nobody has to parse a sentence.
+// The numbers travel as metadata of the diagnostic, so that no caller has to parse a sentence.
 #include "compiler/target/Resource.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinAttributes.h"

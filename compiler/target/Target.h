@@ -1,6 +1,6 @@
-// What a machine can do: limits and named features of one exact target. Passes ask for a feature or a limit; no code
-// compares architecture numbers. The target travels on the module as the dictionary attribute `kiln.target`, so any
-// machine can compile for (and test) any target.
+// The capabilities of a machine: limits and named features of one exact target. Passes ask for a feature or a limit; no
+// code compares architecture numbers. The target travels on the module as the dictionary attribute `kiln.target`, so
+// any machine can compile for (and test) any target.
 #pragma once
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"

@@ -28,14 +28,15 @@ struct BarrierUses {
 /// of a tile op needs. (Not those in its regions.)
 BarrierUses barriersOf(mlir::Operation *op);
 
-/// What continues after the op that starts it. Within each kind, operations complete in the order in which they start.
+/// Work that continues after the op that starts it. Within each kind, operations complete in the order in which they
+/// start.
 enum class Flight : uint8_t {
   Product, ///< tensor cores read its operands
   CopyIn,  ///< the copy engine, or copies by threads, read global memory; only the receiver of the slot waits for it
   CopyOut, ///< the copy engine reads shared memory and writes global memory
 };
 
-/// What `op` leaves in flight, if anything.
+/// The work that `op` leaves in flight, if any.
 std::optional<Flight> flightOf(mlir::Operation *op);
 
 /// A wait: after it, at most the last `pending` of that kind are in flight.

@@ -8,7 +8,7 @@ using namespace kiln::kgpu;
 using layout::Coord;
 using layout::Layout;
 
-// The most that one copy may move along each dimension; what the bytes of its rows and its place are multiples of.
+// The most elements that one copy moves along a dimension; the bytes that divide its rows, and its place in memory.
 static constexpr int64_t kMaxBoxSide = 256, kRowAlign = 16, kBoxAlign = 128;
 // Rows after which a swizzle repeats.
 static constexpr int64_t kSwizzleRows = 8;

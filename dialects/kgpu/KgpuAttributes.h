@@ -20,7 +20,7 @@ constexpr llvm::StringLiteral kPtxVersionAttrName = "kgpu.ptx_version";
 constexpr llvm::StringLiteral kPdlAttrName = "kgpu.pdl";
 constexpr llvm::StringLiteral kDescribePointersAttrName = "kgpu.describe_pointers";
 // How products are scheduled (a string and two integers); absent where the compiler chooses. On a kernel the first is a
-// dictionary: what was chosen.
+// dictionary: the chosen schedule.
 constexpr llvm::StringLiteral kScheduleAttrName = "kgpu.schedule";
 constexpr llvm::StringLiteral kStagesAttrName = "kgpu.stages";
 constexpr llvm::StringLiteral kConsumersAttrName = "kgpu.consumers";

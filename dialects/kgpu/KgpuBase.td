@@ -1,4 +1,4 @@
-// What the op definitions of the kgpu dialect share.
+// Shared by the op definitions of the kgpu dialect.
 #ifndef KILN_KGPU_BASE_TD
 #define KILN_KGPU_BASE_TD
 
@@ -25,7 +25,7 @@ def Tile_GlobalMemory : Resource<"::kiln::tile::GlobalMemory">;
 def Tile_Order : Resource<"::kiln::tile::Order">;
 /// Shared memory is a resource of its own: accesses to it are not ordered with those to global memory.
 def Kgpu_SharedMemory : Resource<"::kiln::kgpu::SharedMemory">;
-/// What orders asynchronous operations: barriers of channels, groups of copies, products in flight.
+/// The order of asynchronous operations: barriers of channels, groups of copies, products in flight.
 def Kgpu_Asynchrony : Resource<"::kiln::kgpu::Asynchrony">;
 
 #endif // KILN_KGPU_BASE_TD

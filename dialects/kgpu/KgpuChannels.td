@@ -17,7 +17,7 @@ def Kgpu_CompletionAttr : EnumAttr<Kgpu_Dialect, Kgpu_Completion, "completion"> 
   let assemblyFormat = "$value";
 }
 
-/// What the L2 keeps; numbered as the hint of `tile.load` (Tile_Eviction).
+/// Eviction priorities of the L2, numbered as the hint of `tile.load` (Tile_Eviction).
 def Kgpu_EvictionAttr : ConfinedAttr<I32Attr, [IntMinValue<0>, IntMaxValue<2>]>;
 
 def Kgpu_ChannelOp : Kgpu_EarlyOp<"channel"> {
@@ -65,7 +65,7 @@ def Kgpu_ChannelOp : Kgpu_EarlyOp<"channel"> {
     int64_t getBarrierOffset(int64_t slot);
     /// Bytes of the whole channel: the slots, then 16 bytes of barriers for each.
     int64_t getBytes();
-    /// What its offset is a multiple of: where swizzles repeat, if it has parts.
+    /// The alignment of its offset: the period of the swizzles, if it has parts.
     int64_t getAlignment();
     /// Arrivals that make a slot empty: the readers of this cta, or of all ctas where they share a part.
     int64_t getReleases(int64_t clusterSize);
@@ -487,7 +487,7 @@ def Kgpu_CopyOutOp : Kgpu_EarlyOp<"copy_out"> {
   let extraClassDeclaration = [{
     /// True when the engine can combine elements of this type by `kind`.
     static bool canReduce(::kiln::tile::RMWKind kind, ::mlir::Type element);
-    /// How it combines with what is there; nullopt: it overwrites it.
+    /// How it combines with what is there; std::nullopt: it overwrites it.
     std::optional<::kiln::tile::RMWKind> reduction();
     /// Rows of a cta that one thread copies: those of its group; 0 where one thread copies all.
     int64_t rowsOfGroup();

@@ -68,7 +68,7 @@ llvm::SmallVector<mlir::Value> viewsOf(mlir::Value memory);
 bool isReadAsynchronously(mlir::Value memory);
 
 /// In a ring that completes by groups, outside of roles: the receive after which nothing of the ring is in flight.
-/// After its barrier all copies have arrived and nobody fills or reads a slot any more. Null where there is none.
+/// After its barrier all copies have arrived and no thread fills or reads a slot any more. Null where there is none.
 ReceiveOp lastBarrierAt(ChannelOp channel);
 
 /// True for an argument of the kernel, a constant, or such an integer extended: what a launch can compute.

@@ -1,4 +1,4 @@
-// What the launch says of itself and no code can show: unit attributes of the module that passes read.
+// Facts that the launch states and that no analysis of the code can find: unit attributes of the module.
 #pragma once
 #include "llvm/ADT/StringRef.h"
 

@@ -19,8 +19,8 @@ struct AxisDigit {
 
 static bool leavesWarp(Coord coord) { return coord != Coord::Reg && coord != Coord::Lane; }
 
-/// The digits along `axis` from the fastest to the slowest; nullopt unless each steps along this axis alone, by a power
-/// of two that is no other digit's step.
+/// The digits along `axis` from the fastest to the slowest; std::nullopt unless each steps along this axis alone, by a
+/// power of two that is no other digit's step.
 static std::optional<llvm::SmallVector<AxisDigit>> axisDigits(const Layout &layout, unsigned axis, bool ordered) {
   llvm::SmallVector<AxisDigit> found;
   uint64_t seen = 0;

@@ -1,4 +1,4 @@
-// What remains after each warp has reduced its own elements: the layout of `kgpu.partial_reduce`'s result.
+// The layout of `kgpu.partial_reduce`'s result: what remains after each warp has reduced its own elements.
 #pragma once
 #include "dialects/layout/Layout.h"
 
@@ -20,8 +20,8 @@ std::optional<layout::Layout> partialLayout(const layout::Layout &layout, unsign
 /// and lanes: steps along the axis in this range stay inside a warp.
 bool stepsInWarp(const layout::Layout &layout, unsigned axis, int64_t least, int64_t most);
 
-/// The layout of a scan's sums over the segments of `axis` that a warp holds alone. nullopt unless the axis is spread
-/// over registers, then all lanes, then registers and warps, in this order, by digits that step along it alone.
+/// The layout of a scan's sums over the segments of `axis` that a warp holds alone. std::nullopt unless the axis is
+/// spread over registers, then all lanes, then registers and warps, in this order, by digits that step along it alone.
 std::optional<layout::Layout> segmentSums(const layout::Layout &layout, unsigned axis);
 
 /// The layout in which those sums are scanned: in every warp, along the axis in lanes, then in registers.

@@ -24,8 +24,8 @@ struct Map {
 
 /// First `inner`, then `outer`; std::nullopt unless the digits between them are the same.
 std::optional<Map> compose(const Map &outer, const Map &inner);
-/// compose(map, rightInverse(map)) is the identity; nullopt unless the map is surjective. Where several places hold an
-/// element, the inverse picks the owner: the place with the earliest digits.
+/// compose(map, rightInverse(map)) is the identity; std::nullopt unless the map is surjective. Where several places
+/// hold an element, the inverse picks the owner: the place with the earliest digits.
 std::optional<Map> rightInverse(const Map &map);
 
 /// The map from the digits of all coordinates, in the order of Coord, to those of the tile: dimension 0 first; within a
@@ -35,13 +35,13 @@ Map mapOf(const Layout &layout);
 Map mapOf(const Layout &layout, llvm::ArrayRef<Coord> coords);
 
 /// `inner` maps places to the elements of a one-dimensional tile. Each of these is taken as an offset of `outer`, which
-/// maps it to an element of another tile. nullopt unless inner's tile is cut into the same digits as the offsets.
+/// maps it to an element of another tile. std::nullopt unless inner's tile is cut into the same digits as the offsets.
 std::optional<Layout> compose(const Layout &outer, const Layout &inner);
 
 /// `inner` repeated as `outer` says. Sides multiply; in each dimension the element is inner + inner's side * outer;
 /// each coordinate has inner's digits, then outer's. std::nullopt where an odd part would not be outermost.
 std::optional<Layout> product(const Layout &inner, const Layout &outer);
-/// The `outer` with product(inner, outer) == layout, i.e. how a fragment is repeated; nullopt if there is none.
+/// The `outer` with product(inner, outer) == layout, i.e. how a fragment is repeated; std::nullopt if there is none.
 std::optional<Layout> divide(const Layout &layout, const Layout &inner);
 
 } // namespace kiln::layout

@@ -315,7 +315,7 @@ bool ShufflePlan::build(Conversion &plan) {
     return false;
   permuteLanes();
 
-  // A receiver for each bit of a sender's lane; for lanes that nobody receives from, any value will do.
+  // A receiver for each bit of a sender's lane; for lanes that no lane receives from, any value will do.
   SmallVector<uint64_t, 2 * kLaneBits> receivers;
   for (unsigned i : independent)
     receivers.push_back(uint64_t(1) << i);

@@ -1,4 +1,4 @@
-// How to bring a tile from one register layout to another: found by composing one layout with the other's inverse.
+// Plans how to convert a tile from one register layout to another, by composing one layout with the other's inverse.
 #pragma once
 #include "dialects/layout/Layout.h"
 
@@ -60,8 +60,8 @@ Conversion planConversion(const Layout &from, const Layout &to, int64_t elementB
 /// The plan by shuffles, whatever its cost; std::nullopt if an element would have to come from another warp.
 std::optional<Conversion> planShuffles(const Layout &from, const Layout &to);
 
-/// For each register of `to`, a register of `from` in the same thread that holds the same element; nullopt if some
-/// element is held only by other threads.
+/// For each register of `to`, a register of `from` in the same thread that holds the same element; std::nullopt
+/// if some element is held only by other threads.
 std::optional<llvm::SmallVector<int64_t, 8>> registerMap(const Layout &from, const Layout &to);
 
 } // namespace kiln::layout

@@ -113,7 +113,6 @@ public:
   /// For the tile whose side of 1 along `dim` becomes `side`, all of it in registers (as their slowest digits).
   Layout grow(unsigned dim, int64_t side) const;
   /// Dimension i of the result is dimension order[i] of this.
-  /// Result dimension i is dimension order[i] of this.
   Layout transpose(llvm::ArrayRef<int32_t> order) const;
   /// The same row-major sequence of elements in another shape; std::nullopt when a digit would have to be cut.
   std::optional<Layout> reshape(llvm::ArrayRef<int64_t> shape) const;

@@ -27,8 +27,8 @@ struct MemoryAddress {
   int64_t offsetAt(const Layout &registers, const Point &point) const;
   int64_t ctaAt(const Layout &registers, const Point &point) const;
 };
-/// Both layouts have one shape; nullopt if the memory has no place for an element. An element that several ctas keep is
-/// read from the cta's own memory where that holds it.
+/// Both layouts have the same shape; std::nullopt if the memory has no place for an element. An element that several
+/// ctas keep is read from the cta's own memory where that holds it.
 std::optional<MemoryAddress> memoryAddress(const Layout &registers, const Layout &memory);
 
 /// Elements of the widest access, at most 16 bytes: the registers of a thread hold aligned runs of that many offsets,

@@ -44,7 +44,7 @@ def swiglu_kernel(gate: Rows, up: Rows, up_offset, y: Rows, INTERLEAVED: kl.cons
     if INTERLEAVED:
         left, right = kl.split(kl.reshape(gate.load(PLAN.pairs(y)), (PLAN.BLOCK, 2)))
     else:
-        left, right = gate.load(tile), up.behind(up_offset).load(tile)
+        left, right = gate.load(tile), up.after(up_offset).load(tile)
     value = left.to(kl.float32)
     y.store(tile, value * _sigmoid(value, y.dtype.primitive_bitwidth == 16) * right.to(kl.float32))
 

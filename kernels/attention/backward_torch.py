@@ -59,7 +59,7 @@ class Attention(torch.autograd.Function):
         ctx.mark_non_differentiable(lse)
         mask = given.get("block_mask")
         if mask is not None and not is_dispatched(mask.lists):
-            _ = mask.by_keys  # from what the mask's arguments hold now; while tracing there is nothing to read
+            _ = mask.by_keys  # from the current values of the mask's arguments; while tracing they have none
         return out, lse
 
     @staticmethod

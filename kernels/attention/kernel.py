@@ -96,7 +96,7 @@ class Form:
 
     @kiln.jit
     def start(self, sink, INSIDE: kl.constexpr):
-        """The initial maximum and sum of rows: of nothing, or of a sink's logit."""
+        """The initial maximum and sum of rows: without any key, or of a sink's logit."""
         if sink is None:
             return kl.full((self.M,), -float("inf"), INSIDE), kl.zeros((self.M, self.PARTS), INSIDE)
         first = kl.where(kl.arange(0, self.PARTS)[None, :] == 0, 1.0, 0.0)

@@ -1,4 +1,4 @@
-"""Functions of scores and masks that many models share, for flex_attention and create_block_mask.
+"""Score and mask functions that many models use, for flex_attention and create_block_mask.
 
 Other parameters are passed as arguments: ``create_block_mask(window, …, args=(1024, 0))``.
 """

@@ -9,10 +9,10 @@ import kiln.language as kl
 from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import address, strides
 
-# The copy engine steps by multiples of this many bytes; launches tell compiled code about multiples of this many
-# elements.
+# The copy engine requires strides that are multiples of this many bytes; specialisations record whether strides are
+# multiples of this many elements.
 PITCH = 16
-# Where rows end for the copy engine when it reads concatenated sequences (`Head.corner`): no sequence is longer.
+# The end of the rows that the copy engine sees in concatenated sequences (`Head.corner`): no sequence is longer.
 HORIZON: kl.constexpr = kl.constexpr(1 << 30)
 # HORIZON times this many elements is a multiple of 2^64 bytes, for elements of one byte or more.
 TURN = 1 << 34
@@ -39,7 +39,8 @@ class Head:
 
     @kiln.jit
     def corner(self, row):
-        """Where a block begins, for the copy engine, which knows where the array ends but not the sequence.
+        """The coordinates of a block for the copy engine, which knows the end of the array but not that of the
+        sequence.
 
         For concatenated sequences it sees a dimension of rows that ends at HORIZON, and starts the appropriate number
         of rows too far along it. Two more dimensions take that back: one by HORIZON · (TURN - stride) elements, which

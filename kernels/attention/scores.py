@@ -166,7 +166,7 @@ class Terms:
 
 @builtin
 def _as_scores(value: Any, score: Any, function: Any) -> Any:
-    """What a function makes of a tile of scores, as such a tile: numbers, rows and columns stretch."""
+    """A function's result as a tile of scores: numbers, rows and columns are broadcast."""
     known, mod = values.unwrap(value), values.unwrap(function)
     fits = isinstance(known, (bool, int, float))
     if isinstance(value, values.tensor) and not value.type.scalar.is_ptr():
@@ -296,7 +296,7 @@ class Visible:
 
     @kiln.jit
     def mask(self, at):
-        """Which scores of a tile count, for queries that exist."""
+        """The mask of a tile's scores that count, for queries that exist."""
         if self.CAUSAL and self.left is None and self.MOD is None and self.blocks is None:
             # The last query sees the last key, so no query sees a key that does not exist.
             return at.key <= at.row + at.shift

@@ -112,7 +112,7 @@ class TensorLists:
     def of(cls, *lists: Any, plan: FlatPlan | None = None) -> TensorLists:
         """The lists of a call; reuses the table of an earlier call with the same addresses, shapes and types.
 
-        A table depends on nothing else, so it is right for whatever is at those addresses; cached tables keep no array
+        A table depends on nothing else, so it is valid for any arrays at those addresses; cached tables keep no array
         alive. The last few are kept, and all that a graph was captured with.
         """
         flat_lists = [x for items in lists if isinstance(items, (list, tuple)) for x in items]

@@ -27,8 +27,8 @@ class UserError(KilnError):
 
 
 class ResourceError(KilnError):
-    """A valid kernel that does not fit the machine. `required` and `available` are None where nobody knows how much:
-    `detail` then is what the device said."""
+    """A valid kernel that does not fit the machine. `required` and `available` are None if the amounts are unknown;
+    `detail` is then the device's own message."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class ResourceError(KilnError):
         super().__init__(text)
 
     def of(self, kernel: str) -> ResourceError:
-        """The same, said of a kernel."""
+        """This error with the kernel's name in its message."""
         return type(self)(self.resource, self.required, self.available, self.option, kernel, self.detail)
 
     def __reduce__(self) -> tuple:
@@ -158,8 +158,8 @@ def drop_traceback(error: BaseException, traceback: TracebackType | None) -> Non
 
 
 def calling_expression(library: bool = False) -> SourceRange | None:
-    """The user's expression that is running: in the nearest frame outside Kiln and, with `library`, outside its kernel
-    library."""
+    """The expression of the user's code that is being evaluated: in the nearest frame outside Kiln and, with `library`,
+    outside its kernel library."""
     frame = sys._getframe(1)
     while frame is not None:
         if not _is_ours(frame, library):
@@ -211,7 +211,7 @@ class CompilationError(UserError):
 
     @property
     def error_message(self) -> str:
-        """`message`, by the name that Triton's exception has for it."""
+        """`message` under the attribute name of Triton's exception."""
         return self.message
 
     @property
@@ -274,7 +274,7 @@ class UsageError(UserError):
         lines = [self.sentence()]
         where = self.caller
         if where is not None:
-            # Python before 3.11 tells the line only.
+            # Python before 3.11 records only the line.
             column = f":{where.column}" if where.end_column else ""
             lines[0] = f"{where.file}:{where.line}{column}: error: {lines[0]}"
             lines += where.excerpt() if where.end_column else where.excerpt()[:1]
@@ -367,7 +367,7 @@ class ArgumentError(UsageError, ValueError):
         return f"{self.function}: {text}" if self.function else text
 
     def __repr__(self) -> str:
-        # All that torch's compiler shows of an error while it traces.
+        # The only text of an error that torch's compiler shows while it traces.
         return f"{type(self).__name__}({self.sentence()!r})"
 
     def __reduce__(self) -> tuple:
@@ -452,7 +452,7 @@ OutOfResources = ResourceError
 
 
 def near_match(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate most like `name`, if any is like it."""
+    """The candidate closest to `name`, or None if none is close."""
     import difflib
 
     matches = difflib.get_close_matches(name, list(candidates), n=1, cutoff=0.6)

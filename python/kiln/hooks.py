@@ -7,8 +7,8 @@
     launch_enter, launch_exit     a `LaunchEvent`; on the CPU the kernel has run when `launch_exit` is called, on a GPU
                                   it is queued
 
-They run on the thread that launches. What one raises ends the launch; the hooks of an end are not called for what
-failed. Without hooks a launch takes no longer than if there were none.
+They run on the thread that launches. An exception in a hook ends the launch; `…_end` and `launch_exit` are not called
+after a failure. Without hooks a launch costs nothing extra.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 
 class CompileEvent(NamedTuple):
-    """A compile that begins, or has ended (then with `compiled` and `seconds`)."""
+    """The start or the end of a compile; at the end `compiled` and `seconds` are set."""
 
     kernel: Any
     """The jit function."""
@@ -59,7 +59,8 @@ class LaunchEvent(NamedTuple):
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What `kiln.jit(launch_metadata=f)` says of the launch: `f(grid, metadata, arguments)`, and `name`."""
+        """The data that `kiln.jit(launch_metadata=f)` adds to the launch: `f(grid, metadata, arguments)`, and
+        `name`."""
         rule = getattr(self.compiled.kernel, "launch_metadata", None)
         said = rule(self.grid, self.compiled.metadata, self.arguments) if rule is not None else {}
         return {"name": self.name, **said}
@@ -73,7 +74,7 @@ class Hooks:
         self._changed = changed
 
     def add(self, hook: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Calls `hook` from now on; gives it back, so that it may stand as a decorator."""
+        """Calls `hook` from now on; returns it, so that `add` can be used as a decorator."""
         if not callable(hook):
             from kiln.errors import UsageError
 
@@ -82,7 +83,7 @@ class Hooks:
         return hook
 
     def remove(self, hook: Callable[[Any], Any]) -> None:
-        """No longer calls `hook`; nothing happens if it is not there."""
+        """Stops calling `hook`; does nothing if it was not added."""
         self._set(tuple(other for other in self._functions if other != hook))
 
     def clear(self) -> None:
@@ -109,7 +110,7 @@ _lock = threading.RLock()
 
 
 def _tell_launches() -> None:
-    """The path of a launch is in C++, and knows the hooks there are."""
+    """Passes the hooks to C++, where launches are made."""
     from kiln import _kiln
 
     def caller(hooks: Hooks) -> Callable[..., None] | None:

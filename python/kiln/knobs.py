@@ -203,13 +203,13 @@ _overrides: dict[str, Any] = {}
 
 
 class _Thread(threading.local):
-    """What the scopes that the thread is in have set, a new dictionary for each change; None outside of any."""
+    """The values set by the scopes that the thread is in, a new dictionary for each change; None outside all scopes."""
 
     values: dict[str, Any] | None = None
 
 
 _thread = _Thread()
-_scoped = False  # whether any thread has been in a scope yet
+_scoped = False  # whether any thread has entered a scope so far
 _parsed: dict[str, tuple[str, Any]] = {}
 
 
@@ -264,13 +264,13 @@ def scope(**values: Any) -> Iterator[None]:
 
 
 def current_scope() -> dict[str, Any] | None:
-    """What the scopes that this thread is in have set, for `enter_scope`; None outside of any."""
+    """The values set by the scopes that this thread is in, for `enter_scope`; None outside all scopes."""
     return _thread.values
 
 
 @contextlib.contextmanager
 def enter_scope(values: dict[str, Any] | None) -> Iterator[None]:
-    """Has a block see switches as another thread does: for work that it hands on."""
+    """In the block, switches have the values of another thread's `current_scope`: for work handed to a thread pool."""
     if values is None:
         yield
     else:
@@ -279,7 +279,7 @@ def enter_scope(values: dict[str, Any] | None) -> Iterator[None]:
 
 
 def reset() -> None:
-    """Forgets every value assigned in code, by this thread's scopes too."""
+    """Drops every value assigned in code, including those of this thread's scopes."""
     _overrides.clear()
     if _thread.values is not None:
         _thread.values = {}
@@ -291,8 +291,8 @@ def current() -> dict[str, Any]:
 
 
 def places(*names: str) -> list[tuple[Any, Any]]:
-    """Where the values of these switches are stored, as (dict, key) or (object, attribute): they are unchanged while
-    what stands there is the same object."""
+    """Where the values of these switches are stored, as (dict, key) or (object, attribute): a switch is unchanged as
+    long as its place holds the same object."""
     environment = os.environ._data  # type: ignore[attr-defined]
     found: list[tuple[Any, Any]] = [(globals(), "_scoped")]
     if _scoped:
@@ -325,20 +325,21 @@ def start_logging() -> None:
 
 
 def is_told(component: str) -> bool:
-    """Whether somebody hears what the logger `kiln.COMPONENT` is told."""
+    """Whether the logger `kiln.COMPONENT` emits messages of level INFO."""
     logging = sys.modules.get("logging")
     return logging is not None and logging.getLogger(f"kiln.{component}").isEnabledFor(logging.INFO)
 
 
 def tell(component: str, message: str, *values: Any) -> None:
-    """Tells the logger `kiln.COMPONENT`. A program that has not loaded `logging` has nobody who listens."""
+    """Logs to `kiln.COMPONENT` at level INFO. Does nothing in a program that has not imported `logging`: it has no
+    handlers."""
     logging = sys.modules.get("logging")
     if logging is not None:
         logging.getLogger(f"kiln.{component}").info(message, *values)
 
 
 def cuda_home() -> str | None:
-    """Where the user says the CUDA toolkit is, by the variables other tools use."""
+    """The CUDA toolkit's folder according to the environment variables that other tools use."""
     return os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH") or None
 
 
@@ -354,7 +355,7 @@ def _unknown(name: str, known: Any, message: str) -> str:
     return f"{message} {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
 
 
-# What the build and the tests of Kiln itself read.
+# Variables that the build and the tests of Kiln itself read.
 _NOT_OURS = ("KILN_BUILD", "KILN_EMULATOR_", "KILN_FUZZ_")
 
 

@@ -2,7 +2,7 @@
 
     KILN_NVTX=1 nsys profile python mine.py
 
-or `kiln.nvtx.start()`. Ranges go through what the process has that makes them: the package `nvtx`, torch, or NVIDIA's
+or `kiln.nvtx.start()`. Ranges are made by the first of these that is available: the package `nvtx`, torch, or NVIDIA's
 library libnvToolsExt.
 """
 
@@ -17,7 +17,7 @@ from kiln import errors, hooks
 
 
 class Ranges(NamedTuple):
-    """What begins a range of the calling thread, and what ends the last that was begun."""
+    """The functions that push and pop a range of the calling thread, and where they come from."""
 
     push: Callable[[str], Any]
     pop: Callable[[], Any]
@@ -25,7 +25,8 @@ class Ranges(NamedTuple):
 
 
 def find() -> Ranges | None:
-    """The first of: the package `nvtx`, torch if it is loaded and has CUDA, the library; None without any."""
+    """The functions of the package `nvtx`, else of torch (if loaded, with CUDA), else of the library; None if all are
+    missing."""
     try:
         import nvtx  # type: ignore[import-not-found]
     except ImportError:
@@ -47,7 +48,8 @@ _started: list[tuple[hooks.Hooks, Callable[[Any], Any]]] = []
 
 
 def start() -> str:
-    """Marks ranges from now on and returns what makes them. Does nothing where ranges are marked already."""
+    """Marks ranges from now on and returns the name of the library used. Does nothing if ranges are being marked
+    already."""
     if _started:
         return ""
     ranges = find()

@@ -1,4 +1,4 @@
-"""What NVIDIA's toolkit adds where it is installed: ptxas, nvdisasm, libdevice. Kiln needs none of it to run.
+"""Finds NVIDIA's tools where they are installed: ptxas, nvdisasm, libdevice. Kiln runs without them.
 
 Each is looked for once: the switch that names it, the CUDA toolkit (CUDA_HOME, /usr/local/cuda, PATH), NVIDIA's Python
 packages, and those inside an installed triton or torch. Without ptxas the driver assembles PTX when a kernel is loaded.
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from kiln import errors, knobs
 
-# Which PTX a release of ptxas reads; a later release reads at least the last.
+# The newest PTX that each release of ptxas reads; a later release reads at least the last of these.
 _PTX_OF_RELEASE = {
     (11, 0): 70, (11, 1): 71, (11, 2): 72, (11, 3): 73, (11, 4): 74, (11, 5): 75, (11, 6): 76, (11, 7): 77,
     (11, 8): 78, (12, 0): 80, (12, 1): 81, (12, 2): 82, (12, 3): 83, (12, 4): 84, (12, 5): 85, (12, 6): 85,
@@ -27,7 +27,7 @@ class Tool(NamedTuple):
 
     path: str
     version: str  #: "13.0.88"; empty for a file
-    found: str  #: how: "KILN_PTXAS", "CUDA toolkit", "package nvidia", ...
+    found: str  #: how it was found: "KILN_PTXAS", "CUDA toolkit", "package nvidia", ...
 
 
 def ptx_version(release: tuple[int, int]) -> int:
@@ -52,7 +52,7 @@ def libdevice() -> Tool | None:
 
 
 def options() -> dict[str, Any]:
-    """What a compile for an NVIDIA GPU takes from here, as options of `_kiln.compile`."""
+    """The tools for compiling for an NVIDIA GPU, as options of `_kiln.compile`."""
     result: dict[str, Any] = {}
     assembler = ptxas()
     if assembler is not None:
@@ -172,7 +172,7 @@ def _version(path: str) -> str | None:
         return None
     from kiln.runtime import cache
 
-    # Starting a program takes longer than loading code, so the answer is remembered, but not a failure to answer.
+    # Starting a program takes longer than loading code, so its version is remembered; a failure is not.
     try:
         return cache.note_of_file("version", path, lambda: _ask_version(path))
     except _Silent:
@@ -180,7 +180,7 @@ def _version(path: str) -> str | None:
 
 
 class _Silent(Exception):
-    """A program that does not say its version."""
+    """A program that does not print its version."""
 
 
 def _ask_version(path: str) -> str:

@@ -1,4 +1,4 @@
-// What exported kernels report while they run: prints go to standard output, failed assertions become a status.
+// Reports of running exported kernels: prints go to standard output, failed assertions become a status.
 #pragma once
 #include "runtime/device/Device.h"
 

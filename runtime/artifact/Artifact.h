@@ -1,6 +1,6 @@
-// What a compile produces and a launch needs: the code and its metadata. The metadata describes the packed argument
-// block, the scratch memory, and the sites that hooks report. ARCHITECTURE.md documents its JSON form; printing is
-// deterministic, so equal metadata has equal bytes.
+// The code of a kernel and its metadata: the product of a compile, and all that a launch needs. The metadata describes
+// the packed argument block, the scratch memory, and the sites that hooks report. ARCHITECTURE.md documents its JSON
+// form; printing is deterministic, so equal metadata has equal bytes.
 #pragma once
 #include "runtime/artifact/ElementType.h"
 #include "runtime/artifact/LaunchNumber.h"
@@ -87,7 +87,7 @@ constexpr int64_t kMostCount = int64_t(1) << 30, kMostPrograms = int64_t(1) << 1
 
 constexpr uint32_t kTensorMapBytes = 128, kTensorMapAlign = 64;
 
-/// What a launch on an NVIDIA GPU needs to know of the code, the metadata object "cuda".
+/// The metadata object "cuda": facts about the code that a launch on an NVIDIA GPU needs.
 struct CudaLaunch {
   /// What the assembler reports as used; absent where the driver assembles.
   struct Usage {

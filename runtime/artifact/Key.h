@@ -11,7 +11,7 @@ namespace kiln::artifact {
 std::string digest(llvm::StringRef bytes);
 
 /// One named input of a key. A long value is kept as its digest, so that a key's inputs stay small enough to store
-/// beside it, where a reader finds the field in which two keys differ.
+/// beside it; readers use them to find the field in which two keys differ.
 struct KeyField {
   std::string name;
   std::string value;  ///< the value, or its digest

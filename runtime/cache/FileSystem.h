@@ -1,5 +1,5 @@
-// What the store needs of a file system, one call per step: the seam at which tests kill a process, fill a disk or turn
-// back a clock. Paths are names within an open directory; links are never followed.
+// The file system calls of the store, one per step. Tests replace them to kill a process, fill a disk or turn back a
+// clock. Paths are names within an open directory; links are never followed.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace kiln::cache {
 
-/// What a file is. Times are nanoseconds since 1970.
+/// The properties of a file. Times are nanoseconds since 1970.
 struct FileFacts {
   enum class Kind { File, Directory, Other } kind = Kind::Other;
   uid_t owner = 0;

@@ -1,5 +1,5 @@
-// What an entry of the store says about itself, and its text form: JSON whose first line is the digest of everything
-// after it.
+// The description that an entry of the store carries, and its text form: JSON whose first line is the digest of
+// everything after it.
 #pragma once
 #include "runtime/artifact/Key.h"
 #include "runtime/support/Status.h"
@@ -28,7 +28,7 @@ struct Manifest {
   };
 
   std::string kind;                       ///< of the contents: "artifact", "index", …
-  std::string subject;                    ///< what the entry is of: the kernel's name
+  std::string subject;                    ///< the kernel that the entry belongs to, by name
   std::vector<artifact::KeyField> fields; ///< the inputs of the key
   llvm::json::Object facts;               ///< information for readers, besides the files
   std::vector<Listed> files;

@@ -110,7 +110,7 @@ static int openRoot(FileSystem &files, const std::string &path, bool readOnly, s
 ErrorOr<std::unique_ptr<Store>> Store::open(const std::string &path, StoreOptions options) {
   if (!options.files)
     options.files = &FileSystem::real();
-  // With a trailing slash, the name of a link would mean its target.
+  // A link's name with a trailing slash would refer to its target.
   std::string plain = llvm::StringRef(path).rtrim('/').str();
   if (plain.empty())
     return invalidArgument("expected the path of a folder for the cache, got '" + path + "'");
@@ -360,7 +360,7 @@ int Store::publishOnce(const std::string &key, const Manifest &manifest, llvm::A
     if (int code = files.rename(folder.get(), name.c_str(), shard.get(), key.c_str()); code < 0)
       return code;
     name.clear();
-    // The entry is visible to everybody; a failure from here on can only lose it after a power failure.
+    // Every process sees the entry now; a failure from here on can only lose it after a power failure.
     (void)files.sync(shard.get());
     return 0;
   }();
@@ -596,7 +596,7 @@ Collected Store::collect(uint64_t bound) {
     done.bytes += listed.bytes;
     if (listed.used <= now)
       continue;
-    // The clock was wrong then, or is now; from here on the entry ages like the others.
+    // The clock was wrong when the mark was made, or is wrong now; from here on the entry ages like the others.
     listed.used = now;
     Descriptor shard = openFolder(listed.key.substr(0, 2).c_str(), /*make=*/false);
     Descriptor entry = shard.ok() ? openWithin(shard.get(), listed.key.c_str()) : Descriptor(files, -ENOENT);

@@ -1,5 +1,5 @@
-// A folder of entries found by their key. An entry is whole or absent, whatever kills a writer and whoever reads
-// meanwhile.
+// A folder of entries found by their key. An entry is whole or absent, even if its writer is killed or other
+// processes read meanwhile.
 //
 //   ROOT/<two digits>/<key>/manifest.json, FILE, …   an entry, published by one rename
 //   ROOT/tmp/                                        entries that are being written or removed
@@ -54,11 +54,11 @@ struct StoreOptions {
   FileSystem *files = nullptr;
 };
 
-/// Safe to use from several threads and processes. No call waits for anybody.
+/// Safe to use from several threads and processes. No call blocks on another thread or process.
 class Store {
 public:
   /// Opens the folder at `path`, and creates it (for this user alone) unless the store is read-only. Refuses links, and
-  /// folders that belong to somebody else or that others can write to.
+  /// folders that another user owns or can write to.
   static ErrorOr<std::unique_ptr<Store>> open(const std::string &path, StoreOptions options = {});
   ~Store();
 

@@ -47,7 +47,7 @@ private:
 };
 thread_local unsigned Frame::depth = 0;
 
-/// For launches that nobody observes: prints are dropped; a failed assertion still stops the launch.
+/// For launches without a monitor: prints are dropped; a failed assertion still stops the launch.
 const KilnHooks silentHooks = {
     [](const KilnLaunch *, int32_t, int64_t, const void *const *) {},
     [](const KilnLaunch *launch, int32_t, int64_t, int64_t) { abandonInstance(launch); },
@@ -101,14 +101,14 @@ struct Job : ThreadPool::Job {
     return finished && !self.stopped;
   }
 
-  /// What code calls at a safepoint.
+  /// The function that code calls at a safepoint.
   static int32_t atSafepoint(const KilnLaunch *abi, int32_t waiting) {
     auto &launch = *reinterpret_cast<ChunkLaunch *>(const_cast<KilnLaunch *>(abi));
     Job &self = *launch.job;
     self.sees(launch, waiting);
     if (abi->worker == 0)
       self.lookUp();
-    // Yield the processor to the instances that are waited for.
+    // Yields the processor to the instances that this one waits for.
     if (waiting && !self.stopped)
       sched_yield();
     return self.stopped;

@@ -1,4 +1,4 @@
-// Native code that is in the process, however it got there: runs it on a grid, spread over the thread pool.
+// Runs native code, loaded or linked into the process, on a grid, spread over the thread pool.
 //
 // Generated code has no destructors and calls nothing but memcpy, memset, memmove, the functions of HostLibrary.h and
 // the hooks. So a hook can abandon an instance by jumping back into the worker's loop.

@@ -35,8 +35,8 @@ struct CudaFacts {
 
 class CudaLogs;
 
-/// The GPU that owns this address; nullopt for memory that the driver does not know. Without `start`, does not load a
-/// driver that nobody has loaded.
+/// The GPU that owns this address; std::nullopt for memory that the driver does not know. Without `start`, does not
+/// load a driver that the process has not loaded yet.
 std::optional<int> findDeviceOf(const void *address, bool start = false);
 /// True for host memory that the driver has pinned, or that any GPU can access.
 bool isPinned(const void *address);

@@ -1,9 +1,9 @@
-// What code on a GPU reports: the logs of launch/Abi.h in host memory that the device can access, their owners, and
-// when the host reads them.
+// Reports of code on a GPU: the logs of launch/Abi.h in host memory that the device can access, their owners, and when
+// the host reads them.
 //
 // A kernel that prints gets a log of its own for each launch; a host function queued after the launch collects it. A
 // kernel that only asserts has one log for all its launches, which the next launch or synchronisation checks: no graph
-// node, no host function. Collected logs wait in one list for whoever can show them.
+// node, no host function. Collected logs wait in one list until the program shows them.
 #pragma once
 #include "runtime/device/CudaApi.h"
 #include "runtime/device/Device.h"

@@ -73,7 +73,7 @@ Status CudaTensorMaps::read(const TensorMapSpec &map, const char *parameters, In
   }
   if (isEmpty) {
     // The driver rejects empty arrays. A single element at an address of ours stands for it: it reads like the outside
-    // of any array, and nobody reads what is written there.
+    // of any array, and no kernel reads what is written there.
     inputs.base = nothing + (array.written    ? CudaDevice::emptySink
                              : map.nanPadding ? CudaDevice::emptyNan
                                               : CudaDevice::emptyZeros);

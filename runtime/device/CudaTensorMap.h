@@ -19,7 +19,7 @@ public:
   Status fill(char *parameters);
 
 private:
-  /// Everything that a map depends on and the metadata does not fix. Innermost dimension first.
+  /// Everything that determines a map besides the metadata. Innermost dimension first.
   struct Inputs {
     uint64_t base = 0;
     std::array<uint64_t, 5> sizes{};

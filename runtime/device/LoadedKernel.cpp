@@ -1,4 +1,4 @@
-// What loaded kernels of all devices share; in a file of its own so that it depends on no device.
+// Shared by the loaded kernels of all devices; a separate file, so that it depends on no device.
 #include "runtime/device/Device.h"
 #include <chrono>
 

@@ -1,6 +1,6 @@
-// The binary interface between compiled kernels and whatever launches them. Plain C, the same for every target: the
-// artifact's metadata describes the packed argument block (kind, offset, size, alignment of each argument); what the
-// user did not pass (grid, frame, workspace, hooks) is in KilnLaunch.
+// The binary interface between compiled kernels and the code that launches them. Plain C, the same for every target:
+// the artifact's metadata describes the packed argument block (kind, offset, size, alignment of each argument); what
+// the user did not pass (grid, frame, workspace, hooks) is in KilnLaunch.
 //
 // Generated code accesses these structs by offset: a change here changes KILN_ABI_VERSION and the constants in
 // compiler/conversion/tile_to_cpu/Abi.h, which static_assert against this file. GPUs have their own half below.

@@ -50,7 +50,7 @@ public:
       : by16(rule.specialize && rule.specializeAlignment), by4(by16 && (rule.isStride || describes)),
         notOfZero(describes) {}
 
-  /// What a key says of the value: equal for values that share code.
+  /// The facts about a value in a key: equal for values that share code.
   char tell(uint64_t value) const {
     if (!by16 || (notOfZero && value == 0))
       return 0;

@@ -39,7 +39,7 @@ void inParent() {
 }
 
 void inChild() {
-  // The threads that waited do not exist in the child: nobody is inside, unless this thread is.
+  // The threads that waited do not exist in the child: no thread is inside, unless this one is.
   new (&gate().changed) std::condition_variable;
   gate().inside = depth ? 1 : 0;
   gate().forking = false;

@@ -2,7 +2,7 @@
 // Once the thread has been busy with the same thing for a while, the word is set about every 50 ms.
 //
 // Every thread has one for its lifetime. begin() and end() cost a few nanoseconds: one other thread scans all words,
-// and sleeps once nobody has been busy for a second. After fork() the child has its own, for the thread that forked.
+// and sleeps once no thread has been busy for a second. After fork() the child has its own, for the thread that forked.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -21,7 +21,7 @@ public:
   void begin();
   void end();
 
-  /// Not 0: the thread should check in. Whoever does sets it to 0.
+  /// Not 0: the thread should check in. The code that checks in sets it to 0.
   std::atomic<int32_t> word{0};
 
 private:

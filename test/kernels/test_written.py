@@ -71,14 +71,18 @@ def squeezed(text: str) -> str:
     return re.sub(r"\s+", "", text)
 
 
+TABLE = r"^\|.*\bformula\b.*\n\|[-| ]+\n((?:\|.*\n)+)"
+
+
+def quotes(readme: str) -> list[tuple[str, list[str]]]:
+    """The rows of tables that have a column of formulas, each with the code in its last column."""
+    rows = [row for table in re.findall(TABLE, readme, re.MULTILINE) for row in table.splitlines()]
+    cells = [row.replace(r"\|", "\0").split("|")[-2].replace("\0", "|") for row in rows]
+    return [(row, re.findall(r"`([^`]+)`", cell)) for row, cell in zip(rows, cells, strict=True)]
+
+
 def quoted(readme: str) -> list[str]:
-    """The code in the last column of tables that have a column of formulas."""
-    lines: list[str] = []
-    for table in re.findall(r"^\|.*\bformula\b.*\n\|[-| ]+\n((?:\|.*\n)+)", readme, re.MULTILINE):
-        for row in table.splitlines():
-            cell = row.replace(r"\|", "\0").split("|")[-2].replace("\0", "|")
-            lines += re.findall(r"`([^`]+)`", cell)
-    return lines
+    return [line for _, lines in quotes(readme) for line in lines]
 
 
 def stands_in(quote: str, source: str) -> bool:
@@ -88,12 +92,6 @@ def stands_in(quote: str, source: str) -> bool:
 
 
 FAMILIES = sorted(path.parent.name for path in ROOT.glob("*/kernel.py"))
-
-
-# Exempt: one lists the blocks of a mask, one is another kernel for long rows, and the others rotate and write as the
-# tables next to them say.
-IN_PROSE = ("block_mask_kernel", "softmax_long_kernel", "append_kernel", "append_quantized_kernel",
-            "decode_in_columns_kernel")  # fmt: skip
 
 
 def documents(family: str) -> str:
@@ -108,12 +106,17 @@ def test_formulas_quote_existing_lines(family):
     assert [line for line in lines if not stands_in(line.replace("Group.", "").replace("Rule.", ""), source)] == []
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_each_formula_quotes_a_line_of_code(family):
+    for row, lines in quotes(documents(family)):
+        assert lines and not any(re.fullmatch(r"[\w.]+", line) for line in lines), row
+
+
 @pytest.mark.parametrize("name", KERNELS)
 def test_each_kernel_has_a_formula(name):
     family, kernel = pathlib.PurePath(name).parts[0], name.split("::")[1]
-    tables = re.findall(r"^\|.*\bformula\b.*\n\|[-| ]+\n(?:\|.*\n)+", documents(family), re.MULTILINE)
-    beside = "".join(tables) if kernel not in IN_PROSE else documents(family)
-    assert f"`{kernel}`" in beside
+    tables = [match.group() for match in re.finditer(TABLE, documents(family), re.MULTILINE)]
+    assert f"`{kernel}`" in "".join(tables)
 
 
 def test_a_line_that_has_changed_is_found():

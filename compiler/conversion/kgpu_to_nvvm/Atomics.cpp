@@ -1,5 +1,5 @@
 // tile.atomic_rmw and tile.atomic_cas: each element once, by the thread that owns it. Where the machine has an
-// instruction, it is one predicated instruction (a reduction if nobody uses the old value); the rest is a
+// instruction, it is one predicated instruction (a reduction if the old value is unused); the rest is a
 // compare-and-swap loop. Order comes from one fence before and one after, with barriers, because the accesses of an
 // instance are those of all its threads.
 #include "compiler/conversion/kgpu_to_nvvm/Access.h"
@@ -94,7 +94,7 @@ static Value emitNative(Lowering &lowering, StringRef name, StringRef scope, Val
   std::string text, constraints;
   unsigned next = 0;
   SmallVector<Value> inputs{address};
-  // There is no red.exch, so an exchange returns the old value even if nobody reads it.
+  // There is no red.exch, so an exchange returns the old value even if it is unused.
   wanted |= name.starts_with("exch");
   text = (wanted ? "atom.relaxed." : "red.relaxed.") + scope.str() + ".global." + name.str() + " ";
   if (wanted) {
@@ -189,14 +189,14 @@ static void forOwned(Lowering &lowering, Operation *op, Value pointers, Value ma
       results[reg] = b.fromBits(old, element);
   }
   for (unsigned reg = 0; reg < count; ++reg)
-    if (!wanted) // nobody reads it, but the value has to exist
+    if (!wanted) // unused, but the value has to exist
       results[reg] = reg ? results[0] : b.zero(element);
     else if (layout)
       results[reg] = results[ownerRegister(*layout, reg)];
   lowering.set(op->getResult(0), std::move(results));
 }
 
-/// How many elements one reduction may add if nobody uses the old values.
+/// How many elements one reduction may add if the old values are unused.
 static VectorAccess packedAdds(Lowering &lowering, tile::AtomicRMWOp op, Value mask) {
   VectorAccess access;
   access.element = elementOf(op.getResult());

@@ -1,5 +1,12 @@
 // Channels: the ring and its barriers, cursors, and the waits and arrivals at a slot's two ends. A slot's full barrier
 // completes a phase when everything committed has arrived, its empty barrier when all readers have released the slot.
+//
+//     %s = kgpu.acquire %c[%at]     becomes     WAIT: mbarrier.try_wait.parity over, [empty(slot)], parity ^ 1;
+//                                               @!over bra WAIT;
+//     kgpu.commit %c[%at]                       @leader mbarrier.arrive.expect_tx _, [full(slot)], 1024;
+//     %r = kgpu.receive %c[%at]                 as acquire, with full(slot) and parity
+//     kgpu.release %c[%at]                      bar.warp.sync; @leader mbarrier.arrive _, [empty(slot)];
+//     kgpu.advance %at                          slot + 1 == 2 ? (0, parity ^ 1) : (slot + 1, parity)
 #include "compiler/conversion/kgpu_to_nvvm/Channel.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -84,9 +91,9 @@ static LogicalResult emitSkip(Lowering &lowering, kgpu::SkipOp op) {
   else if (type.getIntOrFloatBitWidth() < 32)
     trips = arith::ExtUIOp::create(b, b.getI32Type(), trips);
   Value slots = b.i32(op.getCursor().getType().getSlots());
-  Value behind = arith::AddIOp::create(b, place[0], trips);
-  Value rounds = arith::AndIOp::create(b, arith::DivUIOp::create(b, behind, slots), b.i32(1));
-  lowering.set(op, {arith::RemUIOp::create(b, behind, slots), arith::XOrIOp::create(b, place[1], rounds)});
+  Value after = arith::AddIOp::create(b, place[0], trips);
+  Value rounds = arith::AndIOp::create(b, arith::DivUIOp::create(b, after, slots), b.i32(1));
+  lowering.set(op, {arith::RemUIOp::create(b, after, slots), arith::XOrIOp::create(b, place[1], rounds)});
   return success();
 }
 

@@ -1,4 +1,4 @@
-// What the lowerings of channels and of copies share: the addresses of slots and their barriers.
+// Shared by the lowerings of channels and of copies: the addresses of slots and their barriers.
 #pragma once
 #include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
 #include "dialects/kgpu/KgpuOps.h"

@@ -1,4 +1,4 @@
-// What reductions and scans share: tuples, the digits of an axis, and the combine region.
+// Shared by reductions and scans: tuples, the digits of an axis, and the combine region.
 #pragma once
 #include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
 

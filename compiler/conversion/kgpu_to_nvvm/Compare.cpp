@@ -2,6 +2,13 @@
 //
 // The direction in which a run is sorted may depend on the thread. Then its keys are inverted first (flipping all bits
 // reverses their order) and inverted back after the last stride, instead of selecting at every comparison.
+//
+//     %y = kgpu.compare %x from 2 to 1 run 4 : tensor<64xi32, blocked [64] vector 2 warps 1>
+//   becomes, with %flip = all ones in the threads whose run descends,
+//     %0 = xori x0, %flip     %1 = xori x1, %flip
+//     stride 2:  %p = shfl.sync.bfly(%0, 1);  %2 = odd lane ? maxsi(%0, %p) : minsi(%0, %p);  %3 from %1 likewise
+//     stride 1:  %4 = minsi(%2, %3)     %5 = maxsi(%2, %3)
+//     y0 = xori %4, %flip     y1 = xori %5, %flip
 #include "compiler/conversion/kgpu_to_nvvm/Combine.h"
 #include "compiler/conversion/kgpu_to_nvvm/Shuffle.h"
 #include "dialects/kgpu/KgpuOps.h"

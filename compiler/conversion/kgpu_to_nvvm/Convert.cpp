@@ -1,5 +1,15 @@
 // kgpu.convert inside a warp: no code, register moves, transposes of matrices or shuffles. kiln-lower-exchanges has
 // already turned conversions that need shared memory into stores and loads.
+//
+//     %y = kgpu.convert %x : tensor<64xf16, blocked [64] vector 2> -> tensor<64xf16, blocked [64] vector 1>
+//
+//              lane 0  lane 1  lane 2 ...            lane 0  lane 1  lane 2 ...
+//     reg 0      0       2       4          ->         0       1       2
+//     reg 1      1       3       5                    32      33      34
+//
+//   becomes two shuffles. Each lane selects the register that it sends, and into which result the received value goes:
+//     %a = shfl.sync.idx(lane < 16 ? x0 : x1, source)     %b = shfl.sync.idx(lane < 16 ? x1 : x0, source ^ 16)
+//     y0 = odd lane ? %b : %a                             y1 = odd lane ? %a : %b
 #include "compiler/conversion/kgpu_to_nvvm/Shuffle.h"
 #include "compiler/conversion/kgpu_to_nvvm/Words.h"
 #include "dialects/kgpu/KgpuOps.h"

@@ -1,5 +1,10 @@
 // Copies by the copy engine: boxes of mapped arrays into slots of channels, and from shared memory to global memory,
 // with their fences and waits. One thread issues them.
+//
+//     kgpu.copy_in %map[%i, %seven] to %s of %c[%at]     with %s : !kgpu.mem<64x128xf16, swizzled ... bytes 128>
+//   becomes one copy per panel of 128 bytes (64 elements), innermost coordinate first:
+//     @leader cp.async.bulk.tensor.2d.shared::cluster.global...bytes [s], [map, {7, i}], [full(slot)];
+//     @leader cp.async.bulk.tensor.2d.shared::cluster.global...bytes [s + 8192], [map, {71, i}], [full(slot)];
 #include "compiler/conversion/kgpu_to_nvvm/Channel.h"
 #include "dialects/layout/Constructors.h"
 
@@ -232,8 +237,8 @@ static LogicalResult emitCopyOut(Lowering &lowering, kgpu::CopyOutOp op) {
   int64_t rows = op.rowsOfGroup();
   if (rows) { // keep the first group's boxes; the others' are at a fixed distance from them in each panel
     llvm::erase_if(boxes->mine, [&](unsigned box) { return boxes->plan.starts[box].front() >= rows; });
-    if (Value behind = ofGroup(lowering, rows / boxes->plan.box.front() * boxes->plan.boxBytes))
-      memory = arith::AddIOp::create(lowering.b, memory, behind);
+    if (Value distance = ofGroup(lowering, rows / boxes->plan.box.front() * boxes->plan.boxBytes))
+      memory = arith::AddIOp::create(lowering.b, memory, distance);
   }
   for (unsigned box : boxes->mine) {
     SmallVector<Value> position = positionOf(lowering, *boxes, box, op.getOffsets(), rows);

@@ -1,4 +1,4 @@
-// What a thread reports to the host; see DeviceLog.h.
+// Reports of a thread to the host; see DeviceLog.h.
 #include "compiler/conversion/kgpu_to_nvvm/DeviceLog.h"
 #include "compiler/analysis/KernelInterface.h"
 #include "dialects/tile/TileOps.h"

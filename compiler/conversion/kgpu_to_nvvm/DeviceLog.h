@@ -1,5 +1,5 @@
-// What a thread reports to the host, in the launch's KilnDeviceLog (runtime/launch/Abi.h describes it), and what a
-// thread does after its assertion has failed.
+// Reports of a thread to the host, in the launch's KilnDeviceLog (runtime/launch/Abi.h describes it), and how a thread
+// continues after its assertion has failed.
 #pragma once
 #include "compiler/conversion/kgpu_to_nvvm/Place.h"
 
@@ -38,7 +38,7 @@ private:
   llvm::SmallVector<mlir::Attribute> described;
   bool needed = false;
   bool failuresEnd = true; ///< a program may end when its assertion fails,
-                           ///< because nobody waits for the rest of its work
+                           ///< because no other program waits for the rest of its work
   bool mayGoOn = false;    ///< a thread may continue after a failed assertion
   mlir::Value cell;        ///< the flag that one has failed
   struct Held {

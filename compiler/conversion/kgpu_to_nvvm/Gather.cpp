@@ -1,5 +1,11 @@
 // tile.gather inside a warp: renamed registers where indices are known, selects between registers and shuffles where
 // they are data. kiln-lower-exchanges has sent other gathers through shared memory (kgpu.local_gather).
+//
+//     %y = tile.gather %x[%i] 0 : tensor<64xf32, blocked [64] vector 2>, tensor<64xi32, ...>
+//   becomes, for each index i that a thread holds,
+//     %a = shfl.sync.idx(x0, i / 2)     %b = shfl.sync.idx(x1, i / 2)     y = i & 1 ? %b : %a
+//   and with the known indices 63, 62, ..., 0 (i ^ 63):
+//     y0 = shfl.sync.bfly(x1, 31)       y1 = shfl.sync.bfly(x0, 31)
 #include "compiler/conversion/kgpu_to_nvvm/Combine.h"
 #include "compiler/conversion/kgpu_to_nvvm/Shuffle.h"
 #include "dialects/kgpu/GatherLayout.h"

@@ -1,4 +1,4 @@
-// What an access to global memory needs to know of the kernel around it; see GlobalMemory.h.
+// Facts about the whole kernel that accesses to global memory depend on; see GlobalMemory.h.
 #include "compiler/conversion/kgpu_to_nvvm/GlobalMemory.h"
 #include "compiler/analysis/Disjoint.h"
 

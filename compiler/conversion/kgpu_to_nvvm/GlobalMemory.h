@@ -1,5 +1,5 @@
-// What an access to global memory needs to know of the kernel around it: what is written while the kernel runs, which
-// writes may precede the access, and how long the L2 should keep the line.
+// Facts about the whole kernel that an access to global memory depends on: which memory is written while the kernel
+// runs, which writes may precede the access, and how long the L2 should keep the line.
 #pragma once
 #include "compiler/conversion/kgpu_to_nvvm/Place.h"
 #include "dialects/tile/TileOps.h"

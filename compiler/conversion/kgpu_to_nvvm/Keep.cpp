@@ -1,5 +1,10 @@
 // kgpu.keep: words of registers pass through a permutation of bytes that is the identity, which the compiler cannot
 // know. Empty inline assembly would stop LLVM but not the assembler, which merges computations on the two sides of it.
+//
+//     %k = kgpu.keep %x : tensor<512xf16, blocked [512] vector 8>
+//   becomes, once per kernel and once per word of two elements,
+//     %order = smid >> 31 | 0x3210               always 0x3210
+//     %word' = prmt.b32 %word, %word, %order     bytes 3, 2, 1, 0 of the word: the word itself
 #include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
 #include "dialects/kgpu/KgpuOps.h"
 

@@ -1,4 +1,4 @@
-// What the files of this folder share: the emitter of one kernel as the code of one thread. At its core are the values
+// Shared by the files of this folder: the emitter of one kernel as the code of one thread. At its core are the values
 // emitted so far and the builder; beside them, services with one job each. Each other .cpp implements one concern,
 // named in its first line, and enters its emitters into the table through its add…() function (declared at the end).
 //

@@ -11,8 +11,8 @@ struct MatrixPlan {
   layout::MatrixRows matrix;
   bool transposed;
 };
-/// nullopt where the layouts do not allow it, or where vectors of `vector` elements are as wide as a matrix row
-/// already. `align`: the alignment of the memory's start.
+/// std::nullopt where the layouts do not allow it, or where vectors of `vector` elements are as wide as a matrix
+/// row already. `align`: the alignment of the memory's start.
 std::optional<MatrixPlan> planMatrices(const layout::Layout &tile, kgpu::MemType memory, int64_t vector, int64_t align);
 
 /// Loads all registers of the tile.

@@ -62,8 +62,8 @@ void nvvm::openMbarriers(Lowering &lowering) {
 }
 
 /// One lane of each warp arrives, the first one announcing the number of bytes to come, and waits; its warp waits for
-/// it. The arrival returns the state that identifies the phase, so that nobody has to count phases. Only an acquire at
-/// cluster scope makes visible what other ctas have stored.
+/// it. The arrival returns the state that identifies the phase, so that threads need not count phases. Only an acquire
+/// at cluster scope makes visible what other ctas have stored.
 static LogicalResult emitAwait(Lowering &lowering, kgpu::AwaitOp op) {
   CodeBuilder &b = lowering.b;
   kgpu::AllocOp alloc = kgpu::mbarrierOf(op.getMem());

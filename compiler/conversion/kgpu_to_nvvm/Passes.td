@@ -14,6 +14,18 @@ def KgpuToNvvmPass : Pass<"kiln-kgpu-to-nvvm", "::mlir::ModuleOp"> {
     scalar per register of its layout. Leaves scf, arith, math and llvm ops on scalars (vectors only around memory);
     math and narrow floats are not expanded.
 
+    ```mlir
+    func.func public @add(%x: !tile.ptr<f32>, ...) attributes {tile.kernel} {
+      %v = tile.load %xp mask %m : tensor<1024x!tile.ptr<f32>, #b> mask tensor<1024xi1, #b> -> tensor<1024xf32, #b>
+      %s = arith.addf %v, %w : tensor<1024xf32, #b>
+    ```
+    becomes, with #b = blocked [1024] vector 4 warps 4 (eight registers per thread),
+    ```mlir
+    llvm.func @kiln_add(%x: !llvm.ptr<1>, ...) attributes {nvvm.kernel, nvvm.reqntid = array<i32: 128, 1, 1>, ...} {
+      %v = llvm.inline_asm "@$5 ld.global.v4.b32 {$0, $1, $2, $3}, [$4];" ...    // twice
+      %s0 = arith.addf %v0, %w0 : f32                                            // eight times
+    ```
+
     Reads from the module: `kgpu.num_warps` (4), `kgpu.num_groups` (1), `kgpu.cluster` (1), `kgpu.pdl` (unit: overlap
     with the previous and the next grid), `kgpu.max_registers` (no limit); from the kernel: `kgpu.shared_bytes`.
     Sets on the function: `kiln.name`, `kiln.arguments` (array of dictionaries), `kiln.arguments_bytes`,

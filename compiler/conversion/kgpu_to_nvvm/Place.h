@@ -1,5 +1,5 @@
-// Where this thread is among those of the kernel, or, inside a role, among those of the role. The values are computed
-// once, at the entry of the kernel or the role.
+// The thread's lane, warp, group and cta, counted within the kernel or, inside a role, within the role. Each value is
+// computed once, at the entry of the kernel or the role.
 #pragma once
 #include "compiler/conversion/kgpu_to_nvvm/CodeBuilder.h"
 #include "dialects/kgpu/BarrierUse.h"

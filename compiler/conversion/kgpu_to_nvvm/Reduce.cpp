@@ -4,6 +4,12 @@
 // The region is associative; it counts as commutative only if it is recognised as such. In both cases registers are
 // combined in the order of the axis (in up to four parallel runs, to hide the latency of the chain). Where order
 // matters, lanes select which side comes first, and registers that step over lanes are combined after the lanes.
+//
+//     %s = tile.reduce(%x) axis 0 { addf } : (tensor<512xf32, blocked [512] vector 4 warps 1>) -> f32
+//   becomes, for the 16 elements that each thread holds,
+//     %a = x0 + x1 + x2 + x3   %b = x4 + ... + x7   %c = x8 + ... + x11   %d = x12 + ... + x15     four chains
+//     %0 = (%a + %b) + (%c + %d)
+//     %1 = %0 + shfl.sync.bfly(%0, 1)     then likewise with 2, 4, 8 and 16: every lane has the sum
 #include "compiler/conversion/kgpu_to_nvvm/Combine.h"
 #include "compiler/conversion/kgpu_to_nvvm/Shuffle.h"
 #include "dialects/kgpu/Combine.h"

@@ -4,6 +4,12 @@
 // Each thread scans its runs of fast registers. The totals of the runs are scanned over the lanes by butterfly shuffles
 // (the region has no neutral element, so a flag tells a lane whether anything precedes it). The totals of whole warps
 // pass from one slow register to the next. Then every element is combined with what precedes its run.
+//
+//     %s = tile.scan(%x) axis 0 { addi } : tensor<64xi32, blocked [64] vector 2 warps 1>
+//   becomes, for lane 5, which holds x10 and x11,
+//     %total = x10 + x11                                     the thread's run
+//     five butterflies (distances 1, 2, 4, 8, 16)            %before = x0 + ... + x9, and a flag that it exists
+//     %s0 = flag ? %before + x10 : x10     %s1 = flag ? %before + %total : %total
 #include "compiler/conversion/kgpu_to_nvvm/Combine.h"
 #include "compiler/conversion/kgpu_to_nvvm/Shuffle.h"
 #include "dialects/kgpu/KgpuOps.h"

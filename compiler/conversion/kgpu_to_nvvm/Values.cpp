@@ -1,4 +1,4 @@
-// What values are in one thread: their types in registers and in memory, and which registers repeat an element.
+// How one thread holds values: their types in registers and in memory, and which registers repeat an element.
 #include "compiler/conversion/kgpu_to_nvvm/Values.h"
 #include "compiler/conversion/kgpu_to_nvvm/CodeBuilder.h"
 #include "dialects/kgpu/KgpuOps.h"

@@ -1,4 +1,4 @@
-// What a value of kgpu IR is in one thread: a tile with a layout is a list of scalars, one per register of the layout;
+// How one thread holds a value of kgpu IR: a tile with a layout is a list of scalars, one per register of the layout;
 // anything else is one scalar, except for descriptors (base, extents, strides) and cursors (slot, parity).
 //
 //     tensor<64xf16, blocked [64] vector 2>    2 registers of f16, the elements 2·lane and 2·lane + 1

@@ -1,5 +1,13 @@
 // kgpu.warpgroup_mma and kgpu.mma_wait: wgmma. One piece of inline assembly holds all instructions of an op, so that
 // nothing comes between them; the accumulator's registers are tied in and out.
+//
+//     %d = kgpu.warpgroup_mma %a, %b, %z : mem<64x128xf16>, mem<128x128xf16> -> tensor<64x128xf32, wgmma_acc ...>
+//   becomes one assembly, with 64 accumulator registers $0 ... $63 and the start addresses $128 and $129:
+//     wgmma.fence.sync.aligned;
+//     add.s32 start, $128, 0;  mov.b64 left, {start, ...};      likewise right from $129
+//     wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {$0, ..., $63}, left, right, adds, 1, 1, 0, 0;
+//     the same for the seven further steps of K: `start` 2 units of 16 bytes further, 1 (true) in place of `adds`
+//     wgmma.commit_group.sync.aligned;
 #include "compiler/conversion/kgpu_to_nvvm/MatrixDescriptor.h"
 #include "compiler/conversion/kgpu_to_nvvm/Words.h"
 #include "dialects/layout/Constructors.h"

@@ -3,6 +3,12 @@
 //             n ──▶ columns of a tile: `vectors` vectors
 //   rhs row k  [ v0 | v1 ]
 //   lhs (m, k) ─ broadcast ─▶ acc[m][v] += lhs * v        rows × vectors accumulators stay in registers over all k
+//
+//   A 32 x 64 product over 32, with AVX-512 (register tile 8 x 32: two vectors by eight rows):
+//     scf.for %n = 0 to 64 step 32 { scf.for %m = 0 to 32 step 8 {
+//       16 x llvm.load acc
+//       scf.for %k = 0 to 32 step 2 iter_args(16 x vector<16xf32>) { 32 x math.fma lhs[m, k], rhs[k, v], acc[m][v] }
+//       16 x llvm.store acc } }
 #include "compiler/conversion/tile_to_cpu/Lowering.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"

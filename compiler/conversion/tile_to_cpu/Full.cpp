@@ -1,4 +1,4 @@
-// Run-time tests that let a loop drop its masks, or a store share the nest of the loads before it.
+// Emits run-time tests after which a loop needs no masks, or a store may share the nest of the loads before it.
 #include "compiler/conversion/tile_to_cpu/Lowering.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"

@@ -1,5 +1,13 @@
 // Groups: the roots of one step of the plan share a nest. First come their buffers, then the loops; at each index all
 // reads precede all writes; last come the results of reductions.
+//
+//   The first nest of the example in Plan.cpp:
+//     %acc = scf.for %j = 0 to 1024 step 64 iter_args(%a = -0.0) -> (vector<64xf32>) {
+//       %v = llvm.load x + 4 * %j : vector<64xf32>
+//       %s = arith.addf %a, %v * %v                          Reduce
+//       llvm.store %v, frame + 4 * %j                        Materialise: after all reads of this index
+//       scf.yield %s }
+//   and, where masks are true in the whole row: scf.if %full { loop without masks } else { loop with masked accesses }
 #include "compiler/conversion/tile_to_cpu/Lowering.h"
 
 using namespace mlir;

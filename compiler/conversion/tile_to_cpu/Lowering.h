@@ -1,4 +1,4 @@
-// What the files of this folder share: the emitter of one kernel. The plan (Plan.h) says what happens in which order,
+// Shared by the files of this folder: the emitter of one kernel. The plan (Plan.h) says what happens in which order,
 // and this class walks it. `values` and `frame` hold what has been emitted, code goes through `b`, and the services
 // have one job each. Ops that are not lazy tiles have emitters, one file per concern, declared at the end.
 #pragma once

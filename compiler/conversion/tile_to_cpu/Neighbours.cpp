@@ -1,5 +1,10 @@
 // Addresses that may be contiguous: `(start + range) % n` is one run almost everywhere, but no analysis can prove it.
 // Each vector of such addresses is tested where it becomes known; only those that really are scattered are gathered.
+//
+//     %w = arith.remsi (%start + range), %n : tensor<64xi32>;   %v = tile.load (%x + %w)
+//   becomes, for each vector of 16,
+//     %near = vector.reduction <and>, (%w == %w[0] + [0, 1, ..., 15])
+//     %v = scf.if %near { llvm.load %x + %w[0] : vector<16xf32> } else { llvm.intr.masked.gather %x + %w }
 #include "compiler/conversion/tile_to_cpu/Tiles.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"

@@ -12,6 +12,20 @@ def TileToCpuPass : Pass<"kiln-tile-to-cpu", "::mlir::ModuleOp"> {
     vector and llvm ops; math and narrow floats are not expanded. Tiles that have to be in memory live in the worker's
     frame.
 
+    ```mlir
+    func.func @copy(%x: !tile.ptr<f32>, %o: !tile.ptr<f32>) attributes {tile.kernel} {
+      %v = tile.load %xp : tensor<1024x!tile.ptr<f32>> -> tensor<1024xf32>
+      tile.store %op, %v : tensor<1024x!tile.ptr<f32>>, tensor<1024xf32>
+    ```
+    becomes, with AVX-512,
+    ```mlir
+    func.func @kiln_copy(%arguments: !llvm.ptr, %launch: !llvm.ptr, %begin: i64, %end: i64) {
+      scf.for %program = %begin to %end step %c1 : i64 {
+        scf.for %j = %c0 to %c1024 step %c16 : i64 {
+          %v = llvm.load %xj : !llvm.ptr -> vector<16xf32>
+          llvm.store %v, %oj : vector<16xf32>, !llvm.ptr
+    ```
+
     Sets on the function: `kiln.name`, `kiln.arguments` (array of dictionaries), `kiln.arguments_bytes`,
     `kiln.frame_bytes`, `kiln.workspace_bytes`, `kiln.sites`, `kiln.check`.
 

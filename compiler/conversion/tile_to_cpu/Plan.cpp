@@ -1,5 +1,11 @@
 // Steps and stored tiles. Storing a tile adds a root, which may split or join groups, which may require further stored
 // tiles; this is iterated to a fixed point (the set only grows).
+//
+//     %v = tile.load %x; %sum = tile.reduce(%v * %v); tile.store %o, %v * rsqrt(%sum)          (1024 elements)
+//   becomes two groups with one stored tile, because two nests read %v and the second must not load it again:
+//     nest 1: %v is loaded, written to the frame, squared and summed      roots: Materialise %v, Reduce %sum
+//     rsqrt, one scalar
+//     nest 2: %v is read from the frame, multiplied and stored            root: Store
 #include "compiler/conversion/tile_to_cpu/Plan.h"
 #include "compiler/analysis/Disjoint.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -211,10 +217,10 @@ bool Plan::isLong(Value value) const {
 }
 
 bool Plan::requireShared() {
-  // The last ones first: storing a result often makes it unnecessary to store its operands.
+  // Store the last ones first: storing a result often makes it unnecessary to store its operands.
   llvm::MapVector<Value, SmallVector<std::pair<Block *, unsigned>>> uses;
   llvm::DenseSet<Value> amplified;
-  // Cheap values: where they are read first, and whether they are computed again.
+  // For cheap values: the place that reads them first, and whether others compute them again.
   llvm::MapVector<Value, std::pair<std::pair<Block *, unsigned>, bool>> cheap;
   forEachRead([&](const Root &root, Block *block, unsigned step) {
     walk(root, [&](Value value, Visit visit) {
@@ -247,7 +253,7 @@ bool Plan::requireShared() {
     require(last);
     return true;
   }
-  // The first ones first: what follows them is then short again.
+  // Store the first ones first, which shortens the chains that follow them.
   llvm::MapVector<Block *, SmallVector<Value>> candidates;
   for (auto &[value, read] : cheap)
     if (read.second && hasNoPattern(value, shapes))

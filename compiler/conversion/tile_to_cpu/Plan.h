@@ -3,9 +3,8 @@
 //
 //   block ──▶ steps: [op] [group of roots] [op] [group of roots] ... [group of carries] terminator
 //
-// A *root* is something that has to happen (a store, a reduction, writing a tile to memory). Everything else is lazy
-// and is evaluated by the roots that need it. Consecutive roots over one index space form a *group*, which is one loop
-// nest.
+// A *root* is work that must be emitted (a store, a reduction, writing a tile to memory). All other tiles are lazy: the
+// roots that need them evaluate them. Consecutive roots over one index space form a *group*, which is one loop nest.
 #pragma once
 #include "compiler/conversion/tile_to_cpu/Shape.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -66,7 +65,7 @@ public:
   int targetSlot(mlir::Value value) const;
   /// For blocks of scf.for and scf.while.
   const CarryPlan &carries(mlir::Block *block) const;
-  /// True for an init of a for/while whose buffer becomes the loop's own (because nobody reads it again).
+  /// True for an init of a for/while whose buffer becomes the loop's own (because no op reads it again).
   bool adopts(mlir::OpOperand &init) const { return adopted.contains(&init); }
   /// The value into whose buffer a branch writes what it yields; null: into a buffer of its own.
   mlir::Value branchTarget(mlir::Operation *yield, unsigned operand) const {

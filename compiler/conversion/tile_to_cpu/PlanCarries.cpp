@@ -172,7 +172,7 @@ void Plan::planInPlace() {
 }
 
 void Plan::planBranches() {
-  // A branch may evaluate its result into a tile that it reads, or that the other branch passes on, if nobody needs
+  // A branch may evaluate its result into a tile that it reads, or that the other branch passes on, if no op needs
   // that tile any more: then both branches may end in the same buffer.
   kernel.walk([&](scf::IfOp branch) {
     llvm::SmallDenseMap<Value, unsigned> claims; // values claimed by a branch of this if, with the result

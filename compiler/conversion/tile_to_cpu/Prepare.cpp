@@ -5,6 +5,10 @@
 //     replaced by the scalar:
 //       for (p = p0) { use p; yield addptr(p, splat d) }  ->  for (s = 0) { use addptr(p0, splat s); yield s + d }
 //     so that the pointers keep their known pattern and none is kept in memory.
+//
+//     %r = scf.for ... iter_args(%q = %p) -> (tensor<64x!tile.ptr<f32>>)  { store %q; yield addptr %q, dense<64> }
+//   becomes, once lowered,
+//     %r = scf.for ... iter_args(%s = 0) -> (i64)  { llvm.store vector, %x + %s; yield %s + 64 }
 #include "compiler/conversion/tile_to_cpu/Prepare.h"
 #include "compiler/conversion/tile_to_cpu/Shape.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -1,4 +1,4 @@
-// Rewrites of tile IR that make the lowering's job simple; see Prepare.cpp.
+// Rewrites tile IR into forms that the lowering handles well: see Prepare.cpp for the rewrites, before and after.
 #pragma once
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 

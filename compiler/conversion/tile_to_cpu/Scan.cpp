@@ -9,7 +9,7 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cpu;
 
-/// With fewer lanes, the steps within a vector cost more than combining one by one.
+/// With fewer lanes, scanning inside a vector costs more than combining element by element.
 static constexpr int64_t kLeastLanes = 8;
 
 /// Per lane of each vector: the combination of all lanes up to it (from it on, in reverse).

@@ -1,4 +1,4 @@
-// What has been emitted for values that are not tiles; see Values.h.
+// Maps values that are not tiles to the code emitted for them; see Values.h.
 #include "compiler/conversion/tile_to_cpu/Values.h"
 
 using namespace mlir;

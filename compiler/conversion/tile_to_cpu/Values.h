@@ -1,4 +1,4 @@
-// What has been emitted for values that are not tiles: a scalar, or a descriptor as its components.
+// Maps values that are not tiles to the code emitted for them: a scalar, or a descriptor's components.
 #pragma once
 #include "compiler/conversion/tile_to_cpu/CodeBuilder.h"
 
@@ -24,7 +24,7 @@ public:
   void append(mlir::Value value, llvm::SmallVectorImpl<mlir::Value> &list);
   /// The reverse, from `next` on.
   void bindFrom(mlir::Value value, mlir::ValueRange lowered, unsigned &next);
-  /// Padding is not a run-time value, so all descriptors that meet in one value must agree on it.
+  /// Padding is not a run-time value, so all descriptors that one value may refer to must agree on it.
   mlir::LogicalResult agreeOnPadding(mlir::Operation *op, mlir::Value result, llvm::ArrayRef<mlir::Value> sources);
 
 private:

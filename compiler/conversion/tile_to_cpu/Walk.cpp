@@ -1,5 +1,11 @@
 // Chooses the dimension along which a nest's vectors run: usually the last; another one if that suits memory better;
 // and square blocks transposed in registers where reads want one dimension and writes the other.
+//
+//   A transposed 32 x 32 tile, read from the frame: blocks of 8 x 8, in steps of 8 along both dimensions:
+//     scf.for %i = 0 to 32 step 8 { scf.for %j = 0 to 32 step 8 {
+//       %r0 = llvm.load ... : vector<8xf32>     ...     %r7: eight rows of the source
+//       24 x vector.shuffle                     three rounds, of strides 1, 2 and 4
+//       llvm.store %c0, ...                     ...     %c7: eight rows of the result } }
 #include "compiler/conversion/tile_to_cpu/Lowering.h"
 
 using namespace mlir;

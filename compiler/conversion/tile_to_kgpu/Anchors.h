@@ -1,4 +1,4 @@
-// What nodes of the graph propose and what they cost: what layout inference knows of ops.
+// Layouts that nodes of the graph propose, and their costs: all that layout inference knows of ops.
 #pragma once
 #include "compiler/conversion/tile_to_kgpu/Candidates.h"
 #include "compiler/conversion/tile_to_kgpu/Graph.h"
@@ -18,8 +18,8 @@ bool mayLeave(const Node &node);
 double weightOf(const Node &node);
 /// The cost of the node in a layout, times how often it runs.
 double costOf(const Node &node, const layout::Layout &layout);
-/// What the nodes propose together. `linked`: tiles that follow from the layout by a link may need runs that no access
-/// asks for (pairs that are split, groups with a scale).
+/// The layouts that the nodes propose together. `linked`: tiles that follow from the layout by a link may need runs
+/// that no access asks for (pairs that are split, groups with a scale).
 Wishes wishesOf(llvm::ArrayRef<const Node *> nodes, bool linked = false);
 
 } // namespace kiln::assign

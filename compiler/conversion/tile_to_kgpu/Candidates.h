@@ -5,7 +5,7 @@
 
 namespace kiln::assign {
 
-/// What the members of a class propose.
+/// The proposals of a class's members.
 struct Wishes {
   llvm::SmallVector<int64_t, 3> shape;
   llvm::SmallVector<llvm::SmallVector<int32_t>, 2> orders; ///< per access: the dimensions, fastest first

@@ -1,4 +1,4 @@
-// What a layout costs the ops that use it, in approximate issue slots and memory wavefronts of one warp.
+// The cost of a layout to the ops that use it, in approximate issue slots and memory wavefronts of one warp.
 #pragma once
 #include "compiler/conversion/tile_to_kgpu/Access.h"
 #include "mlir/IR/BuiltinTypes.h"

@@ -16,8 +16,8 @@ struct WarpArrangement {
 /// instruction.
 std::optional<WarpArrangement> arrangeWarps(llvm::ArrayRef<int64_t> accumulator, int64_t warps, bool alongRows);
 
-/// The layout that the op of a node demands for that node's tiles; nullopt where any will do. Fails, with a message,
-/// where these threads have none.
+/// The layout that the op of a node demands for that node's tiles; std::nullopt where any will do. Fails, with a
+/// message, where these threads have none.
 mlir::FailureOr<std::optional<layout::Layout>> fragmentOf(const Graph &graph, unsigned node);
 
 } // namespace kiln::assign

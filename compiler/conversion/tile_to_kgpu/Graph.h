@@ -11,7 +11,7 @@
 
 namespace kiln::assign {
 
-/// What a kernel runs on. The defaults hold for every GPU.
+/// The machine that a kernel runs on. The defaults hold for every GPU.
 struct Machine {
   layout::Threads threads;
   int64_t sharedBytes = 48 << 10; ///< shared memory per cta

@@ -1,5 +1,6 @@
-// Whether the values that a load holds beyond the end of an array ever matter. Programs fold rows beyond the end back
-// into the array so that they need no mask, multiply them like others, and mask them off when they store.
+// Decides whether the values that a load returns beyond the end of an array ever affect a result. Programs fold rows
+// beyond the end back into the array so that they need no mask, multiply them like others, and mask them off when they
+// store.
 #include "compiler/transforms/describe/Box.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 

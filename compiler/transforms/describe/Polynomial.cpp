@@ -235,7 +235,8 @@ std::optional<Polynomial> Polynomials::renamed(std::optional<Polynomial> polynom
   return result;
 }
 
-/// Where the dimensions of an op's operand end up in its result; nullopt for an op that does more than move dimensions.
+/// Where the dimensions of an op's operand end up in its result; std::nullopt for an op that does more than move
+/// dimensions.
 static std::optional<SmallVector<int64_t>> movedDims(Operation *op) {
   auto rankOf = [](Value value) { return cast<RankedTensorType>(value.getType()).getRank(); };
   if (isa<tile::BroadcastOp, tile::HintOp>(op)) {

@@ -1,5 +1,12 @@
 // Atomics whose result is used: only the owner of an element performs the atomic, so only it has the old value. A
-// result that other threads hold too (for a scalar, all of them) is stored by the owners and loaded by everyone.
+// result that other threads hold too (for a scalar, all of them) is stored by the owners and loaded by all threads.
+//
+//     %old = tile.atomic_rmw add relaxed gpu %p, %one : !tile.ptr<i32>, i32
+//   becomes, if %old is used,
+//     %0 = tile.atomic_rmw add relaxed gpu %p, %one : !tile.ptr<i32>, i32
+//     %m = kgpu.alloc : <1xi32>
+//     kgpu.local_store %0, %m {byOwner}
+//     %old = kgpu.local_load %m
 #include "compiler/transforms/kgpu/Exchange.h"
 
 using namespace mlir;

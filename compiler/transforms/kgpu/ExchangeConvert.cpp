@@ -1,4 +1,11 @@
 // kgpu.convert between warps or ctas: a store and a load.
+//
+//     %y = kgpu.convert %x : tensor<512xf32, blocked [512] vector 4 warps 4> -> tensor<512xf32, #to>
+//   becomes, where %0 converts to #to inside each warp,
+//     %m = kgpu.alloc : <512xf32, row_major [512]>
+//     kgpu.local_store %x, %m
+//     %0 = kgpu.local_load %m : ... -> tensor<512xf32, blocked [512] vector 1 warps 4>
+//     %y = kgpu.convert %0 : ... -> tensor<512xf32, #to>
 #include "compiler/transforms/kgpu/Exchange.h"
 
 using namespace mlir;

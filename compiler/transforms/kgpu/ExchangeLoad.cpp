@@ -72,8 +72,8 @@ static bool isReplicated(Type type) {
                                [&](Coord coord) { return layoutOf(tile).isReplicated(coord); });
 }
 
-/// A loop that reads the same place repeatedly expects somebody to write it, if only another launch. If a tile's place
-/// moves, the loop searches memory instead.
+/// A loop that reads the same place repeatedly expects another program to write it, if only one of another launch. If a
+/// tile's place moves, the loop searches memory instead.
 static bool isAwaited(Operation *op) {
   auto loop = op->getParentOfType<scf::WhileOp>();
   if (!loop || !isa<RankedTensorType>(op->getResult(0).getType()))

@@ -1,4 +1,12 @@
 // tile.reduce along warps or ctas: a partial result per warp, one exchange of those, the rest inside each warp.
+//
+//     %s = tile.reduce(%x) axis 0 { addf } : (tensor<4096xf32, blocked [4096] vector 8 warps 4>) -> f32
+//   becomes
+//     %0 = kgpu.partial_reduce(%x) axis 0 { addf } : ... -> tensor<4xf32, one element per warp>
+//     %1 = kgpu.alloc : <4xf32>
+//     kgpu.local_store %0, %1
+//     %2 = kgpu.local_load %1 : ... -> tensor<4xf32, replicated [4] warps 4>
+//     %s = tile.reduce(%2) axis 0 { addf } : ... -> f32
 #include "compiler/transforms/kgpu/Exchange.h"
 #include "dialects/kgpu/Combine.h"
 #include "dialects/kgpu/PartialLayout.h"

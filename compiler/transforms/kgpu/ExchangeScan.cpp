@@ -1,4 +1,11 @@
 // tile.scan whose axis leaves the warp, or is not spread over it in the order registers, lanes, registers.
+//
+//     %s = tile.scan(%x) axis 0 { addi } : tensor<1024xi32, blocked [1024] vector 4 warps 4>
+//   becomes, with a segment per warp and register run,
+//     %0, %sums = kgpu.partial_scan(%x) axis 0 { addi } : ... -> tensor<1024xi32, ...>, tensor<8xi32, one per segment>
+//     %1 = ... kgpu.local_store %sums, kgpu.local_load -> tensor<8xi32, blocked [8] vector 1 warps 4>
+//     %2 = tile.scan(%1) axis 0 { addi }
+//     %s = kgpu.add_prefix(%0, %2) axis 0 { addi }
 #include "compiler/transforms/kgpu/Exchange.h"
 #include "dialects/kgpu/PartialLayout.h"
 #include "dialects/layout/Constructors.h"

@@ -393,7 +393,7 @@ void BarrierInserter::settle(const Need &need, Operation *place, State &state) {
       FenceAsyncOp::create(builder, place->getLoc());
     BarrierOp::create(builder, place->getLoc(), *need.scope);
   }
-  // While looking, continue as if it were there: the following accesses do not need a second one.
+  // While only looking, continue as if the barrier were there, so that the following accesses ask for no second one.
   if (need.fence)
     fence(state);
   passBarrier(state, {*need.scope});
@@ -429,7 +429,7 @@ void BarrierInserter::waitForCopies(Operation *op, State &state) {
   if (!missing)
     return;
   OpBuilder builder(op);
-  // Even while only looking: this is not a barrier that another place might make unnecessary.
+  // Inserted even while only looking: no barrier elsewhere can make this wait unnecessary.
   follow(CopyOutWaitOp::create(builder, op->getLoc(), /*read=*/false, /*pending=*/0), state);
 }
 

@@ -53,7 +53,7 @@ static Place placeOf(Value memory) {
   return place;
 }
 
-/// What `op` does to the memory `operand`; returns false if nothing.
+/// Adds the effects of `op` on the memory `operand`; returns false if it has none.
 static bool effectOn(OpOperand &operand, bool &writes, bool &reads) {
   auto effects = dyn_cast<MemoryEffectOpInterface>(operand.getOwner());
   if (!effects)

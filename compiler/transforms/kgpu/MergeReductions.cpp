@@ -26,8 +26,8 @@ static bool isLike(tile::ReduceOp a, tile::ReduceOp b) {
          a.getResult(0).getType().getTypeID() == b.getResult(0).getType().getTypeID();
 }
 
-/// The ops between `first` and `second` that need a result of `first`; nullopt if one of them cannot move after
-/// `second`, or if `second` itself needs one.
+/// The ops between `first` and `second` that need a result of `first`; std::nullopt if one of them cannot move
+/// after `second`, or if `second` itself needs one.
 static std::optional<SmallVector<Operation *>> dependents(tile::ReduceOp first, tile::ReduceOp second) {
   DenseSet<Operation *> found;
   SmallVector<Operation *> ordered;
@@ -53,7 +53,7 @@ static std::optional<SmallVector<Operation *>> dependents(tile::ReduceOp first, 
   return ordered;
 }
 
-static tile::ReduceOp merge(tile::ReduceOp first, tile::ReduceOp second, ArrayRef<Operation *> behind) {
+static tile::ReduceOp merge(tile::ReduceOp first, tile::ReduceOp second, ArrayRef<Operation *> after) {
   OpBuilder builder(second);
   SmallVector<Value> operands(first.getOperands());
   llvm::append_range(operands, second.getOperands());
@@ -88,7 +88,7 @@ static tile::ReduceOp merge(tile::ReduceOp first, tile::ReduceOp second, ArrayRe
   first.replaceAllUsesWith(both.getResults().take_front(counts[0]));
   second.replaceAllUsesWith(both.getResults().drop_front(counts[0]));
   Operation *last = both;
-  for (Operation *op : behind) {
+  for (Operation *op : after) {
     op->moveAfter(last);
     last = op;
   }
@@ -111,11 +111,11 @@ struct MergeReductions : kiln::impl::MergeReductionsPassBase<MergeReductions> {
         for (size_t j = i + 1; j < reductions.size(); ++j) {
           if (!isLike(reductions[i], reductions[j]))
             continue;
-          auto behind = dependents(reductions[i], reductions[j]);
-          if (!behind)
+          auto after = dependents(reductions[i], reductions[j]);
+          if (!after)
             continue;
-          reductions[j] = merge(reductions[i], reductions[j], *behind);
-          // Reductions that need the first have moved behind the second.
+          reductions[j] = merge(reductions[i], reductions[j], *after);
+          // Reductions that need the first have moved after the second.
           llvm::sort(reductions.begin() + i + 1, reductions.end(),
                      [](tile::ReduceOp a, tile::ReduceOp b) { return a->isBeforeInBlock(b); });
           break;

@@ -8,7 +8,7 @@ def CheckRegistersPass : Pass<"kiln-check-registers", "::mlir::func::FuncOp"> {
   let summary = "refuse tiles that far exceed a thread's registers";
   let description = [{
     Every later pass, LLVM and ptxas spend time on each element of a tile that a thread holds. A tile that spills many
-    times over would take minutes, for code that nobody wants. Such a kernel is out of resources: the error is reported
+    times over would take minutes, for code too slow to use. Such a kernel is out of resources: the error is reported
     at the op with the largest tile and says how many elements a thread would hold and which launch options spread them.
     Sorts are measured by their steps, of which there are many per element.
 
@@ -385,7 +385,8 @@ def CloseReadsPass : Pass<"kiln-close-reads", "::mlir::func::FuncOp"> {
     ptxas moves reads down to where their values are used, even past uses of reads whose data arrived long ago. So a
     `kgpu.close_reads`, across which nothing moves, follows the last of a run of tile reads, before the first op that
     needs one of them. Exceptions: a single read, and a place where a launch begins or waits, which keeps the order as
-    well.
+    well. So it is in loops whose products multiply what threads read (`kgpu.warp_mma`), where a run also ends before a
+    product that needs none of it: the reads of a later step are in flight while the product runs.
 
     ```mlir
     %x = tile.load %p : ...

@@ -198,7 +198,7 @@ static void dropUnread(func::FuncOp function) {
   }
 }
 
-/// Moves the ops that drain a ring (receives whose slots nobody reads, with their releases) right after the last use
+/// Moves the ops that drain a ring (receives whose slots are not read, with their releases) right after the last use
 /// before them, so that exchanges after the loop may use the ring's bytes.
 static void endRingsEarly(func::FuncOp function) {
   Block &block = function.front();

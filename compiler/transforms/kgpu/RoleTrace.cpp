@@ -1,4 +1,4 @@
-// One run of one role: its slots, and what is in flight.
+// One run of one role: tracks its slots and the operations in flight.
 #include "compiler/transforms/kgpu/RoleTrace.h"
 
 using namespace mlir;

@@ -1,4 +1,4 @@
-// What a role does to channels, followed op by op under assumptions about how often loops run.
+// Follows a role's steps at channels, op by op, under assumptions about how often loops run.
 //
 // This looks only at the role's own steps; VerifyChannels.cpp relates them to those of other roles.
 #pragma once
@@ -18,7 +18,7 @@ struct ChannelStep {
   mlir::Operation *op;
 };
 
-/// What a role did to one channel.
+/// The steps of a role at one channel.
 struct ChannelUse {
   int64_t acquired = 0, committed = 0;
   std::vector<int64_t> received; ///< places, in order
@@ -28,7 +28,7 @@ struct ChannelUse {
     return released < received.size() ? received[released] : received.empty() ? 0 : received.back() + 1;
   }
   mlir::Operation *first = nullptr; ///< the first step
-  /// What determined how often: loops and branches around steps, by key.
+  /// The loops and branches around steps, by key: they determine how often steps run.
   llvm::MapVector<unsigned, mlir::Operation *> decisions;
 };
 

@@ -27,10 +27,10 @@ static bool settles(MmaWaitOp wait) {
   auto product = wait.getAcc().getDefiningOp<WarpgroupMmaOp>();
   if (!product || product->getBlock() != wait->getBlock())
     return int32_t(wait.getPending()) == 0;
-  int32_t behind = 0;
+  int32_t later = 0;
   for (Operation *op = product->getNextNode(); op != wait; op = op->getNextNode())
-    behind += isa<WarpgroupMmaOp>(op);
-  return behind >= int32_t(wait.getPending());
+    later += isa<WarpgroupMmaOp>(op);
+  return later >= int32_t(wait.getPending());
 }
 
 /// Follows results in flight from product to product; refuses any other use.

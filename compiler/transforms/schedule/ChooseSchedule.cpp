@@ -195,7 +195,7 @@ std::optional<Schedule> Chooser::simple(std::string &why) {
     return std::nullopt;
   }
   // Other loaded and stored tiles go through exchanges, one at a time; those after the loop reuse the ring's bytes.
-  int64_t before = 0, behind = 0, copies = 0;
+  int64_t before = 0, after = 0, copies = 0;
   kernel.walk([&](Operation *op) {
     RankedTensorType type = blockOf(op);
     bool isStaged = llvm::any_of(staged->loads, [&](const StagedLoad &load) { return load.op == op; });
@@ -206,8 +206,8 @@ std::optional<Schedule> Chooser::simple(std::string &why) {
     Operation *top = kernel.front().findAncestorOpInBlock(*op);
     // In an outer loop, through two alternating tiles.
     int64_t bytes = tile::memoryBytes(type.getElementType()) * (staged->around.empty() ? 1 : 2);
-    bool isBehind = staged->around.empty() && staged->loop->isBeforeInBlock(top);
-    int64_t &exchange = isBehind ? behind : before;
+    bool isAfter = staged->around.empty() && staged->loop->isBeforeInBlock(top);
+    int64_t &exchange = isAfter ? after : before;
     exchange = std::max(exchange, type.getNumElements() * bytes);
   });
   Schedule schedule;
@@ -217,7 +217,7 @@ std::optional<Schedule> Chooser::simple(std::string &why) {
   auto fitting = [&](int64_t bytes) { return (bytes - beside) / staged->slotBytes(); };
   schedule.stages = std::min(wanted, fitting(target.gpu.maxSharedBytes));
   // Two blocks on a processor hide each other's waits.
-  if (!askedStages && behind <= half && fitting(half) >= kSharedStages)
+  if (!askedStages && after <= half && fitting(half) >= kSharedStages)
     schedule.stages = std::min(wanted, fitting(half));
   if (schedule.stages < 2) {
     why = wanted < 2 ? "the launch set stages=1, but one slot is read while the next is filled"

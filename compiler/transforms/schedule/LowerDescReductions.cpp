@@ -42,9 +42,9 @@ static void reduceByThreads(tile::DescReduceOp op) {
     Value index = arith::AddIOp::create(b, all(arith::ExtSIOp::create(b, i64, op.getOffsets()[dim])),
                                         arith::ExtSIOp::create(b, line, number));
     Value step = arith::MulIOp::create(b, index, all(desc.getStrides()[dim]));
-    Value behind = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, index, all(none));
+    Value begun = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, index, all(none));
     Value before = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, index, all(desc.getShape()[dim]));
-    Value there = spread(arith::AndIOp::create(b, behind, before));
+    Value there = spread(arith::AndIOp::create(b, begun, before));
     step = spread(step);
     offset = offset ? arith::AddIOp::create(b, offset, step).getResult() : step;
     inside = inside ? arith::AndIOp::create(b, inside, there).getResult() : there;

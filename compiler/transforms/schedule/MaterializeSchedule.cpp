@@ -33,7 +33,7 @@ private:
   /// A role's positions: in the product's ring, in the channels of blocks fetched beside it, and, if groups take turns,
   /// in the channels that hand turns over, two per resource: its own and the other group's.
   using Cursors = SmallVector<Value, 6>;
-  /// What groups take turns with: tensor cores, and the memory that results leave through.
+  /// The resources that groups take turns with: tensor cores, and the memory that results leave through.
   enum Resource : unsigned { TensorCores, ResultMemory, kResources };
 
   void hoistDescriptors();

@@ -39,7 +39,7 @@ private:
   int32_t stages;
   ImplicitLocOpBuilder b;
   ChannelOp channel;
-  /// What the products themselves still need of the body and of the loop-carried values.
+  /// The ops of the body and the loop-carried values that the products themselves still need.
   DenseSet<Operation *> own;
   SmallVector<bool> ownCarried;
   SmallVector<Value> ownYields; ///< by carried value; null: used only for addresses

@@ -1,4 +1,4 @@
-// What all schedules with roles have in common.
+// Shared by all schedules with roles; see RoleWriter.h.
 #include "compiler/transforms/schedule/RoleWriter.h"
 #include "compiler/analysis/Disjoint.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

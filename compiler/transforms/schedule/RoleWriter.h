@@ -1,4 +1,4 @@
-// What all schedules with roles have in common: descriptors at the front, the loop over programs, the roles.
+// Shared by all schedules with roles: moves descriptors to the front, and writes the loop over programs and the roles.
 #pragma once
 #include "compiler/transforms/schedule/Schedule.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"

@@ -21,7 +21,7 @@ struct Schedule {
   /// While one group writes its result the other multiplies.
   bool inTurns() const { return name == "pingpong"; }
   /// The dimension of the left or right operand's block, as it is loaded, that is divided among the CTAs of a cluster;
-  /// nullopt: each has the whole block.
+  /// std::nullopt: each has the whole block.
   std::optional<unsigned> cutOf(const Factor &factor, bool isLeft) const {
     if (split)
       return 1 - factor.across;
@@ -36,7 +36,7 @@ struct Schedule {
 };
 
 /// Memory of one slot for an operand, as it is loaded, in each of `ctas`: divided along a dimension, or whole in each.
-/// nullopt if no swizzle fits the block.
+/// std::nullopt if no swizzle fits the block.
 std::optional<kgpu::MemType> slotMemory(Factor &factor, int64_t ctas, std::optional<unsigned> cut);
 /// Memory of a matrix that a tile of the result leaves through, or an addend arrives in: divided among the CTAs.
 std::optional<kgpu::MemType> storeMemory(mlir::RankedTensorType tile, int64_t ctas, bool cutsColumns);
@@ -50,7 +50,7 @@ std::optional<kgpu::MemType> panelMemory(mlir::RankedTensorType tile, int64_t co
 llvm::SmallVector<tile::DescStoreOp> copyableStores(mlir::func::FuncOp kernel, ProductLoop &product,
                                                     const AlignmentAnalysis &alignment);
 
-/// Memory that a tile leaves through if the copy engine reduces it; nullopt if threads have to.
+/// Memory that a tile leaves through if the copy engine reduces it; std::nullopt if threads have to.
 std::optional<kgpu::MemType> reductionMemory(tile::DescReduceOp op, const AlignmentAnalysis &alignment);
 
 /// Blocks of the product's shape, loaded outside the product's loop, that the copy engine could prefetch: the kernel

@@ -67,6 +67,23 @@ def CombineTilesPass : Pass<"kiln-combine-tiles", "::mlir::func::FuncOp"> {
     - An elementwise op all of whose operands are splats, constants or expansions (`tile.broadcast`, `tile.expand_dims`)
       of the same smaller shape is computed on that shape and expanded afterwards. Exact.
 
+    ```mlir
+    %t = tile.dot %a, %b, %zero : tensor<64x32xf16>, tensor<32x16xf16> -> tensor<64x16xf32>
+    %sum = arith.addf %t, %acc : tensor<64x16xf32>
+    %v = tile.load %p mask %m : tensor<64x!tile.ptr<f32>> mask tensor<64xi1> -> tensor<64xf32>
+    %w = arith.select %m, %v, %z : tensor<64xi1>, tensor<64xf32>
+    %xs = tile.splat %x : f32 -> tensor<64xf32>
+    %ys = tile.splat %y : f32 -> tensor<64xf32>
+    %q = arith.mulf %xs, %ys : tensor<64xf32>
+    ```
+    becomes
+    ```mlir
+    %sum = tile.dot %a, %b, %acc : tensor<64x32xf16>, tensor<32x16xf16> -> tensor<64x16xf32>
+    %w = tile.load %p mask %m other %z : tensor<64x!tile.ptr<f32>> mask tensor<64xi1> other tensor<64xf32>
+      -> tensor<64xf32>
+    %xy = arith.mulf %x, %y : f32
+    %q = tile.splat %xy : f32 -> tensor<64xf32>
+    ```
     Needs: nothing. Guarantees: no op is computed more often than before.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::kiln::tile::TileDialect"];

@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     run_verb.add_parser(verbs)
     tune_verb.add_parser(verbs)
     words = sys.argv[1:] if arguments is None else arguments
-    if words[:1] == ["run"]:  # what the program raises is its own
+    if words[:1] == ["run"]:  # exceptions of the user's program are shown as they are
         return run_verb.main(words[1:])
     try:
         if words[:1] == ["bench"]:  # has options of its own, known only in a checkout
@@ -45,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
         code = options.run(options)
         sys.stdout.flush()
         return code
-    except BrokenPipeError:  # `kiln compile ... | head`: nobody reads on, not what is still in the buffer either
+    except BrokenPipeError:  # `kiln compile ... | head`: the reader is gone; drops the rest of the buffer
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except errors.InternalError as error:

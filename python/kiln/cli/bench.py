@@ -1,4 +1,4 @@
-"""`kiln bench`: the benchmarks of a checkout (folder `bench/`), which an installed package does not carry."""
+"""`kiln bench`: runs the benchmarks of a checkout (folder `bench/`); an installed package does not contain them."""
 
 from __future__ import annotations
 

@@ -45,8 +45,8 @@ def _open(path: str, write: bool = False) -> Any:
 
 
 def _mode(path: str) -> int:
-    """Who may come in, of a folder that is there: a cache that programs write lets in nobody but its user (0700); what
-    ships with a package stays as it is."""
+    """The permission bits that the cache folder keeps: those of an existing folder; 0700 (its user alone) for a new
+    one."""
     return os.stat(path).st_mode & 0o777 if os.path.isdir(path) else 0o700
 
 
@@ -56,7 +56,7 @@ def _of(entry: dict[str, Any], kernel: str | None) -> bool:
 
 
 def _entries(store: Any, kernel: str | None) -> list[dict[str, Any]]:
-    """Those of a kernel, of which there must be some, or all."""
+    """The entries of a kernel, at least one; without a kernel, all entries."""
     entries = store.entries() if store else []
     found = [entry for entry in entries if _of(entry, kernel)]
     if kernel is not None and not found:
@@ -144,7 +144,7 @@ def _why(options: argparse.Namespace) -> int:
     for subject in subjects:
         for kind in (cache.INDEX, cache.ARTIFACT):
             recent = store.recent(kind, subject)
-            # The one with positions in the source says more than the one that leads to it.
+            # The entry keyed with source positions is more specific than the index entry that leads to it.
             recent = [entry for entry in recent if "located" not in entry["facts"]]
             if recent:
                 break

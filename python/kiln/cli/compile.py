@@ -98,7 +98,7 @@ def run(options: argparse.Namespace) -> int:
 
     path, colons, kernel = options.input.partition("::")
     if colons:
-        # Standard output is for what was asked for: what the file prints, and kl.static_print, go beside it.
+        # Standard output carries only the requested text: prints of the file, and kl.static_print, go to stderr.
         with contextlib.redirect_stdout(sys.stderr):
             name, artifact = _from_kernel(path, kernel, options.signature, options.disjoint, settings)
     else:

@@ -1,4 +1,4 @@
-"""`kiln explain`: what a launch of a kernel asks of the machine, and what the compiler made of it."""
+"""`kiln explain`: the work of a kernel's launch, and the code that the compiler made for it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
         if getattr(options, option) is not None
     }
     with knobs.scope(), contextlib.redirect_stdout(sys.stderr):
-        # Before the target is another: a file may launch its kernels as it is loaded.
+        # Loaded before the target is switched, because a file may launch its kernels when it is imported.
         function = find_kernel_of(options.input)
         if options.target:
             knobs.target = options.target

@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     from kiln.cli.compile import find_kernel_of
     from kiln.export import export_kernel
 
-    # Standard output is for the files: what the kernel's file prints, and kl.static_print, go beside it.
+    # Standard output carries only the list of files: prints of the kernel's file, and kl.static_print, go to stderr.
     with contextlib.redirect_stdout(sys.stderr):
         kernel = find_kernel_of(options.input)
         variants = [
@@ -88,7 +88,8 @@ def show_folder(options: argparse.Namespace) -> int:
 
 
 def _variants(kernel: Any, signature: str, targets: list[str], disjoint: str | None) -> list[Any]:
-    """One for each target of a signature, which may say launch options and a target of its own."""
+    """The variants of a signature, one for each target; it may contain launch options, and a target for itself
+    alone."""
     from kiln.cli.signature import parse_disjoint, parse_signature, split
     from kiln.export import Variant
     from kiln.runtime.interface import LAUNCH_OPTIONS

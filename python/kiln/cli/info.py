@@ -56,7 +56,7 @@ def collect() -> dict[str, Any]:
 
 
 def _tool(find: Callable[[], Any]) -> dict[str, Any] | None:
-    """Where a tool was found; or why it cannot be, which this command is asked for more than for anything else."""
+    """Where a tool was found, or why it was not: the most frequent question that this command answers."""
     from kiln import errors
 
     try:
@@ -67,7 +67,7 @@ def _tool(find: Callable[[], Any]) -> dict[str, Any] | None:
 
 
 def _nvrtc() -> Any:
-    """The library that compiles CUDA C: as a tool, or None."""
+    """NVRTC, which compiles CUDA C, in the form of a tool; or None."""
     from kiln import errors, knobs, toolchain
     from kiln.cuda import nvrtc
 
@@ -81,7 +81,7 @@ def _nvrtc() -> Any:
 
 
 def _ptx() -> str | None:
-    """The PTX version that kernels are written in, if what assembles them decides it."""
+    """The PTX version of kernels, if the assembler in use determines it."""
     from kiln import errors, toolchain
 
     try:
@@ -92,7 +92,7 @@ def _ptx() -> str | None:
 
 
 def _gpus() -> list[dict[str, Any]] | str:
-    """Each GPU with the row it takes; why there is none otherwise."""
+    """Each GPU with its row of the target table; without a GPU, the reason."""
     from kiln import cuda, errors
 
     if cuda.driver_problem():

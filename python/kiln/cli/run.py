@@ -81,7 +81,7 @@ def _run(words: list[str], module: bool) -> int:
 
 
 def _behind_runpy(traceback: Any) -> Any:
-    """The part of a traceback that is the program's."""
+    """The part of a traceback inside the program, without the frames that run it."""
     first = traceback
     while traceback is not None and _machinery(traceback.tb_frame.f_code.co_filename):
         traceback = traceback.tb_next

@@ -8,9 +8,9 @@
     NAME=Rows(…)     a struct: its fields in order or by name, Rows(data=*fp32:16, stride=i32); the class is found where
                      the kernel finds it, and a parameter annotated with a class needs no name: (*fp32:16, i32)
 
-Parameters left out take their default, which makes them constexpr. What a type or value means is decided by the
-launcher's own C++ function, so that a kernel compiled here is the one a launch would compile. What a launch sees of its
-arrays together, which of them overlap, is said beside the signature: `--disjoint`.
+Parameters left out take their default, which makes them constexpr. The launcher's own C++ function interprets types and
+values, so a kernel compiled here is the one that a launch would compile. Which arrays of a launch overlap is not part
+of the signature: `--disjoint` says it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 from kiln import errors
 from kiln.frontend.function import KernelFunction
-from kiln.frontend.signature import Parameter, array_names
+from kiln.frontend.signature import Parameter, array_names, join_parameters
 from kiln.frontend.struct import annotation_of, class_of, constexpr_fields, is_struct
 
 
@@ -34,7 +34,7 @@ def parse_signature(text: str, function: KernelFunction) -> list[Parameter]:
             raise errors.UserError(f"signature: {name!r} is given twice")
         given[name] = value
     names = [p.name for p in function.params]
-    for name in given:  # before what is missing: one misspelt name is both
+    for name in given:  # reported before missing parameters: a misspelt name causes both
         if name not in names:
             near = errors.near_match(name, names)
             raise errors.UserError(
@@ -109,7 +109,8 @@ _LONG = {
 
 
 def _spelling(value: str) -> str | None:
-    """A type written as other programs write it, `*float32`, as signatures do: `*fp32`. None if it is no type."""
+    """The spelling in signatures (`*fp32`) of a type written as in other programs (`*float32`); None if it is no
+    type."""
     star, rest = value[: value.startswith("*")], value.removeprefix("*").strip()
     name, colon, divisor = rest.partition(":")
     if name.endswith("*") and not star:  # C's
@@ -123,14 +124,7 @@ def _parameter(parameter: Any, value: str | None, function: KernelFunction) -> P
     if value is None:
         if not parameter.has_default:
             raise errors.UserError(f"signature: expected a type or a value for parameter {parameter.name!r}, got none")
-        value_of_default = parameter.default
-        if class_of(value_of_default) is None:
-            return Parameter(parameter.name, "constexpr", value=value_of_default)
-        from kiln.runtime.jit import make_parameter
-
-        return make_parameter(parameter.name, _constant(value_of_default))
-    from kiln.runtime.jit import make_parameter
-
+        return _constant(parameter.default, parameter.name)
     if parameter.is_constexpr and _is_expression(value, function):
         try:
             return Parameter(parameter.name, "constexpr", value=eval(value, dict(function.fn.__globals__)))
@@ -146,11 +140,12 @@ def _parameter(parameter: Any, value: str | None, function: KernelFunction) -> P
         raise errors.UserError(
             f"signature: expected a value for {parameter.name!r} (because it is constexpr), got {value!r}"
         )
-    return make_parameter(parameter.name, item)
+    return item
 
 
 def _is_expression(value: str, function: KernelFunction) -> bool:
-    """Whether the value of a constexpr is a call, a tuple, or begins with a name that is none of signatures."""
+    """Whether the value of a constexpr is an expression: a call, a tuple, or one that begins with a name that is no
+    type."""
     first = value.partition(".")[0].strip()
     if value.rstrip().endswith(")"):
         return True
@@ -159,19 +154,19 @@ def _is_expression(value: str, function: KernelFunction) -> bool:
     return first in function.fn.__globals__ or _spelling(value) is None
 
 
-def _is_runtime(item: tuple[Any, ...]) -> bool:
-    return item[0] == "runtime" or (item[0] == "tuple" and any(map(_is_runtime, item[1])))
+def _is_runtime(item: Parameter) -> bool:
+    return item.kind == "runtime" or any(map(_is_runtime, item.items))
 
 
-def _item(value: str, name: str, function: KernelFunction, annotated: Any = None) -> tuple[Any, ...]:
-    """A type or a value as the launcher describes it; `annotated`: the class of a struct that is expected."""
+def _item(value: str, name: str, function: KernelFunction, annotated: Any = None) -> Parameter:
+    """A type or a value; `annotated`: the class of a struct that is expected."""
     if value.startswith(("kl.", "tl.")):
         from kiln import language
 
         constant = getattr(language, value[3:], None)
         if constant is None:
             raise errors.UserError(f"signature: {name!r}: kiln.language has no {value[3:]!r}")
-        return "constexpr", constant
+        return Parameter(name, "constexpr", value=constant)
     written, bracket, rest = value.partition("(")
     if bracket and rest.endswith(")") and (not written or written.replace(".", "_").isidentifier()):
         cls = annotated
@@ -186,17 +181,16 @@ def _item(value: str, name: str, function: KernelFunction, annotated: Any = None
         fields = tuple(field for field, _ in parts if field)
         if fields and len(fields) < len(parts):
             raise errors.UserError(f"signature: {name!r}: expected names of all items or of none, got {value!r}")
-        inner = [_item(part, f"{name}.{field or i}", function) for i, (field, part) in enumerate(parts)]
-        return "tuple", inner, fields, None
+        inner = (_item(part, f"{name}.{field or i}", function) for i, (field, part) in enumerate(parts))
+        return join_parameters(name, tuple(inner), fields)
     from kiln import _kiln
 
     try:
-        (item,) = _kiln.parse_signature([value])
+        return _kiln.parse_parameter(name, value)
     except errors.LaunchError as error:
         near = _spelling(value)
         meant = f" (did you mean {near!r}?)" if near else ""
         raise errors.UserError(f"signature: {name!r}: {error.message}{meant}") from None
-    return item
 
 
 def _named(part: str) -> tuple[str, str]:
@@ -205,7 +199,7 @@ def _named(part: str) -> tuple[str, str]:
     return (field, value) if equals and field.isidentifier() else ("", part)
 
 
-def _struct(parts: list[str], cls: Any, name: str, function: KernelFunction) -> tuple[Any, ...]:
+def _struct(parts: list[str], cls: Any, name: str, function: KernelFunction) -> Parameter:
     """`Rows(data=*fp32:16, stride=i32)`, or without names in order; fields left out take their default."""
     given: dict[str, str] = {}
     for i, part in enumerate(parts):
@@ -228,18 +222,21 @@ def _struct(parts: list[str], cls: Any, name: str, function: KernelFunction) -> 
             raise errors.UserError(f"signature: {name!r}: expected a type or a value for field {field!r}, got none")
         annotated = _class(annotation_of(cls, field), function)
         item = (_item(given[field], f"{name}.{field}", function, annotated) if field in given
-                else _constant(cls._field_defaults[field]))  # fmt: skip
+                else _constant(cls._field_defaults[field], f"{name}.{field}"))  # fmt: skip
         if known and _is_runtime(item):
             raise errors.UserError(f"signature: expected a value for {f'{name}.{field}'!r} (because it is constexpr),"
                                    f" got {given[field]!r}")  # fmt: skip
         items.append(item)
-    return "tuple", items, cls._fields, cls
+    return join_parameters(name, tuple(items), cls._fields, cls)
 
 
-def _constant(value: Any) -> tuple[Any, ...]:
-    """A value of the host that is known while compiling."""
+def _constant(value: Any, name: str) -> Parameter:
+    """A constexpr parameter with this value of the host."""
     cls = class_of(value)
-    return ("constexpr", value) if cls is None else ("tuple", [*map(_constant, value)], cls._fields, cls)
+    if cls is None:
+        return Parameter(name, "constexpr", value=value)
+    items = (_constant(item, f"{name}.{field}") for field, item in zip(cls._fields, value, strict=True))
+    return join_parameters(name, tuple(items), cls._fields, cls)
 
 
 def _annotation(parameter: Any) -> Any:
@@ -247,7 +244,7 @@ def _annotation(parameter: Any) -> Any:
 
 
 def _class(annotation: Any, function: KernelFunction) -> Any:
-    """The class of structs that an annotation is or names; None if it is no such."""
+    """The struct class that an annotation is or names; None for any other annotation."""
     if isinstance(annotation, str):
         first, *path = annotation.strip("\"' ").split(".")
         found = function.lookup(first) if first.isidentifier() else None

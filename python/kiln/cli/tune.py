@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
                 print(f"{title}: {line}", file=sys.stderr)
             found.add(choice)
             done += 1
-            # After each: hours of work are not lost with the last one.
+            # Written after each problem, so that a failure does not lose hours of tuning.
             found.write(output)
             shown = ", ".join(f"{key}={value}" for key, value in choice.choice.items())
             print(f"{title}: {choice.milliseconds:.4g} ms: {shown}", flush=True)
@@ -138,7 +138,7 @@ def _tune(tuner: Any, options: argparse.Namespace, values: dict[str, Any]) -> tu
     try:
         choice, tuning = ahead.tune_kernel(tuner, arguments, grid)
     except errors.LaunchError as problem:
-        # No line of the user's launches it.
+        # The launch has no line in the user's code.
         details = f"\n{problem.details}" if problem.details else ""
         raise errors.UserError(f"--signature and --grid: {problem.sentence()}{details}") from None
     return choice, [f"{config} is left out: {problem}" for config, problem in tuning.refused.items()]

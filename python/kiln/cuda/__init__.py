@@ -1,4 +1,4 @@
-"""GPUs of this machine, and CUDA C on them.
+"""The GPUs of this machine, and CUDA C kernels on them.
 
     kiln.cuda.device_count()                   0 on a machine without a driver
     kiln.cuda.get_device_properties(0)         name, compute capability, multiprocessors, shared memory, …

@@ -17,7 +17,7 @@ def _runtime() -> Any:
 
 @dataclass(frozen=True)
 class DeviceProperties:
-    """What a GPU is.
+    """The properties of a GPU.
 
     capability    compute capability, (9, 0)
     shared_bytes  shared memory one block may have
@@ -47,7 +47,7 @@ def driver_problem() -> str:
 
 
 def driver_version() -> tuple[int, int]:
-    """The CUDA release the driver speaks, such as (13, 0); (0, 0) without a driver."""
+    """The CUDA release that the driver supports, such as (13, 0); (0, 0) without a driver."""
     version = _runtime().cuda_driver()["version"]
     return version // 1000, version % 1000 // 10
 
@@ -102,7 +102,7 @@ class Event:
         self._event.record(stream)
 
     def synchronize(self) -> None:
-        """Waits until the device has come to the mark."""
+        """Waits until the device has reached the mark."""
         self._event.synchronize()
 
     def elapsed_since(self, start: Event) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 from kiln import errors
 from kiln.cuda import devices, nvrtc
 
-# Rows of the target table are what NVRTC calls architectures.
+# NVRTC's architectures have the names of the target table's rows.
 _Sides = tuple[int, ...]
 
 
@@ -114,7 +114,7 @@ def _sides(what: str, value: Any) -> _Sides:
 
 
 def _device_of(arguments: Sequence[Any]) -> int:
-    """The GPU of the first argument that says where it is; the current one if none does."""
+    """The GPU that holds the first GPU array among the arguments; the current one if there is none."""
     for argument in arguments:
         device = getattr(argument, "device", None)
         index = getattr(device, "index", None)

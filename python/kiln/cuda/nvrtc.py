@@ -14,7 +14,7 @@ from kiln import errors, knobs
 
 
 class CudaCompilationError(errors.UserError):
-    """CUDA C that does not compile: what NVRTC says of it.
+    """CUDA C that does not compile, with NVRTC's log.
 
     line    of the first error in the source, counted from 1; 0 if unknown
     log     everything NVRTC said

@@ -27,7 +27,7 @@ ASSUMED = 4096
 
 
 class Report:
-    """What is known of one launch of a compiled kernel; `data` is all of it as plain data."""
+    """The report on one launch of a compiled kernel; `data` holds all of it as plain data."""
 
     def __init__(self, data: dict[str, Any]):
         self.data = data
@@ -48,8 +48,8 @@ class Report:
 
 
 def launch(kernel: Any, grid: Any, /, *args: Any, machine: str | None = None, **kwargs: Any) -> Report:
-    """What `kernel[grid](*args, **kwargs)` would do; it is compiled for the target that the launch would have, and not
-    launched. `machine`: a GPU of the table of peaks by name (the one that is here, else the target's first)."""
+    """The report on `kernel[grid](*args, **kwargs)`: compiles for the target of that launch, and launches nothing.
+    `machine`: a GPU of the table of peaks by name (default: this machine's GPU, else the target's first)."""
     made = kernel.run(*args, grid=grid, warmup=True, **kwargs)
     bound = dict(zip([p.name for p in kernel.params], args, strict=False)) | kwargs
     if callable(grid):
@@ -80,8 +80,8 @@ def compiled(
     values: Mapping[str, int] | None = None,
     machine: str | None = None,
 ) -> Report:
-    """What a launch of compiled code on `grid` does. `values`: integer arguments by name; one that is not given counts
-    as 4096, and the report says so. `machine`: as for `launch`."""
+    """The report on a launch of compiled code on `grid`. `values`: integer arguments by name; one that is not given
+    counts as 4096, and the report says so. `machine`: as for `launch`."""
     from kiln import _kiln
     from kiln.explain import machines, occupancy
 
@@ -154,8 +154,8 @@ def compiled(
 
 
 def _roofline(work: dict[str, Any], machine: Any) -> dict[str, Any]:
-    """Lower bounds of the seconds that each part of the machine needs. Memory: the requested bytes, but for each array
-    at most the range from the first to the last byte accessed (the rest comes from a cache)."""
+    """A lower bound of the seconds for each part of the machine. Memory: the requested bytes, but for each array at
+    most the range from the first to the last byte accessed (the rest comes from a cache)."""
     moved = sum(min(array[way], array["span"]) for array in work["arrays"] for way in ("read", "written"))
     parts = {"memory": moved / machine.bytes_per_second}
     unknown = []

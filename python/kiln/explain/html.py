@@ -1,4 +1,4 @@
-"""A report as one self-contained page: what the text says, and layouts drawn."""
+"""A report as one self-contained page: the text report, and drawings of the layouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a kernel, by line of its source."""
+"""The facts of a report, by line of the kernel's source."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def innermost(frames: list[list[Any]]) -> tuple[str, int] | None:
-    """File and line of an op, where it stands."""
+    """The file and the line of an op itself, not of the calls around it."""
     return (frames[0][0], frames[0][1]) if frames and frames[0][1] else None
 
 
@@ -59,7 +59,7 @@ def by_line(data: dict[str, Any]) -> dict[tuple[str, int], list[str]]:
 
 
 def is_scattered(access: dict[str, Any]) -> bool:
-    """Whether a warp moves a quarter more sectors than it needs."""
+    """Whether a warp moves over 25 % more sectors than it needs."""
     return bool(access["sectors"]) and access["sectors"] > 1.25 * access["ideal"]
 
 
@@ -68,7 +68,7 @@ def source(file: str, line: int) -> str:
 
 
 def size(count: float) -> str:
-    """Bytes for people."""
+    """A number of bytes in GB, MB or kB with three digits."""
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= scale:
             return f"{count / scale:.3g} {unit}"

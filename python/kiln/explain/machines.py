@@ -1,4 +1,4 @@
-"""What GPUs can do at most, from their makers' data sheets: what a roofline is drawn with."""
+"""Peak rates of GPUs from their data sheets, for roofline models."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 
 class Machine(NamedTuple):
-    """Peaks of one GPU: bytes a second of its memory, operations a second by type of element (dense; a product and a
-    sum count as two), and how many blocks a multiprocessor takes."""
+    """Peak rates of one GPU: bytes per second of its memory, operations per second by element type (dense; a product
+    and a sum count as two), and how many blocks fit on a multiprocessor."""
 
     name: str
     row: str
@@ -18,17 +18,18 @@ class Machine(NamedTuple):
     blocks_per_processor: int
 
     def tensor_rate(self, element: str) -> float | None:
-        """Operations a second of tensor cores on that type of element, as MLIR names it; None if they have none."""
+        """Operations per second of tensor cores on an element type, as MLIR names it; None if they do not support
+        it."""
         if element.startswith("f8"):
             element = "f8"
         return self.tensor.get("f16" if element == "bf16" else element)
 
     def rate(self, kind: str, element: str) -> float | None:
-        """Operations a second of a kind that `describe_work` counts."""
+        """Operations per second of a kind that `describe_work` counts."""
         if kind == "tensor":
             return self.tensor_rate(element)
-        # One operation is a lane's turn; the peak counts two for each. A special function unit serves an eighth of the
-        # lanes; doubles go at an unknown part of the rate, so they are left out.
+        # `describe_work` counts one operation per lane and instruction; the peak counts a fused multiply-add as two.
+        # The special function units have an eighth of that rate. The vector rate of f64 is not in the table.
         if element == "f64":
             return None
         return self.float32 / 2 if kind == "float" else self.float32 / 16
@@ -50,8 +51,8 @@ MACHINES = (
 
 
 def choose(row: str, name: str | None = None) -> Machine:
-    """The machine of that name, else the one that code for `row` is drawn for: the GPU that is here, if it is in the
-    table, else the row's first."""
+    """The machine called `name`; without a name, the GPU of this machine if the table has it and `row` fits it, else
+    the first machine of `row`."""
     from kiln import errors
 
     if name is not None:

@@ -1,4 +1,4 @@
-"""How many blocks of a kernel a multiprocessor holds at once, and what stops it from holding more."""
+"""How many blocks of a kernel are resident on a multiprocessor at once, and which resource limits that."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from typing import Any, NamedTuple
 
 from kiln.explain.machines import Machine
 
-# Registers are handed to warps in pieces of this many; each block takes so much shared memory for the system.
+# The granularity in which registers are allocated to a warp, and the shared memory that the system reserves per block.
 _REGISTER_PIECE = 256
 _SYSTEM_SHARED = 1024
 _SHARED_PIECE = 128
 
 
 class Occupancy(NamedTuple):
-    """`blocks` and `warps` at once on a multiprocessor of `most` warps; `limiter`: what runs out first."""
+    """`blocks` and `warps` resident at once on a multiprocessor that holds `most` warps; `limiter`: the resource that
+    runs out first."""
 
     blocks: int
     warps: int

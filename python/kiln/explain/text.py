@@ -24,7 +24,7 @@ def write(data: dict[str, Any]) -> str:
 
 
 def summary(data: dict[str, Any]) -> list[tuple[str, str]]:
-    """What stands above the lines, as pairs of a title and a sentence."""
+    """The head of the report, before its lines: pairs of a title and a sentence."""
     rows: list[tuple[str, str]] = []
     if data["signature"]:
         rows.append(("signature", data["signature"]))

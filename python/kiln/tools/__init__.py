@@ -1,1 +1,1 @@
-"""What host programs use beside kernels."""
+"""Host-side helpers of programs that launch kernels."""

@@ -1,5 +1,5 @@
-"""Tensor descriptors made by the host and passed to a kernel: an array with a shape, strides and the block that one
-`load` or `store` moves."""
+"""Tensor descriptors that the host makes and passes to a kernel: an array with its shape and strides, and the block
+that one `load` or `store` moves."""
 
 from __future__ import annotations
 

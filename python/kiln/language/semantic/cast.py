@@ -59,10 +59,10 @@ def cast(value: Any, target: Any, fp_downcast_rounding: Any = None, bitcast_: bo
     """`value` as another element type.
 
     Floats round to nearest even (or toward zero if asked, when narrowing), anything to bool is `!= 0`. A float becomes
-    the integer next to it towards zero; one out of range becomes the nearest integer of the type, NaN becomes 0: on
-    every target, and where the value is known while compiling too. fp8 saturates: what is beyond its largest number,
-    infinity too, becomes that. fp8e4b15 is a format to keep numbers in, at most 1.75, which has neither infinity nor
-    NaN: they become 1.75 as well, and halves round away from zero, as in Triton.
+    an integer by rounding towards zero; a value out of range becomes the nearest integer of the type and NaN becomes 0,
+    on every target and for values known while compiling. fp8 saturates: values beyond its largest finite number,
+    including infinity, become that number. fp8e4b15 is a storage format with values up to 1.75 and neither infinity nor
+    NaN: both become 1.75, and ties round away from zero, as in Triton.
     """
     target = scalar_type(target)
     rounding = unwrap(fp_downcast_rounding)

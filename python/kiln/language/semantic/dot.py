@@ -30,7 +30,7 @@ from .shape import expand_at, join, reshape, transpose
 _PRECISIONS = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
 _FORMATS: dict[str, Any] = {"e2m1": uint8, "e4m3": float8e4nv, "e5m2": float8e5, "bf16": bfloat16, "fp16": float16}
 _GROUP = 32
-# More fp8 products than any sum has.
+# More than the number of fp8 products in any sum.
 UNLIMITED = 1 << 30
 _INPUTS = (int8, uint8, float16, bfloat16, float32, float64)
 

@@ -1,8 +1,8 @@
 """The common type of two operands; converting them to it and to one shape.
 
 A Python number or constexpr is *weak*: if its kind (bool < int < float) is not above the other operand's, it adopts
-that operand's type. Otherwise the rules are, in order: fp64, fp32, fp16, bf16 (with bf16 alone), two different fp8
-types meet in fp16, integers by C's usual conversions. Division and remainder of 16-bit floats happen in fp32.
+that operand's type. Otherwise the rules are, in order: fp64, fp32, fp16, bf16 (with bf16 alone); two different fp8
+types become fp16; integers follow C's usual conversions. Division and remainder of 16-bit floats happen in fp32.
 """
 
 from __future__ import annotations
