@@ -149,20 +149,24 @@ def test_streamed_weights(rng, dtype, m, n, k, terms, columns, step):
     run(rng, dtype, (m, n, k), ("rows", "columns"), terms, plan)
 
 
+# Rows, columns, pieces of a step, and warps.
+DIRECT = ((8, 8, 1, 2), (2, 4, 2, 1), (4, 2, 1, 4), (16, 8, 2, 2))
+
+
 @pytest.mark.host
-@pytest.mark.parametrize("rows, columns, pieces, warps", [(8, 8, 1, 2), (2, 4, 2, 1), (4, 2, 1, 4), (16, 8, 2, 2)])
 @pytest.mark.parametrize(
-    "dtype, m, n, k, terms",
-    pairs(dtype=list(TYPES), m=(1, 2, 3, 8), n=(1, 16, 65, 130), k=(1, 63, 256, 777, 2048), terms=TERMS),
+    "plan, dtype, m, n, k, terms",
+    pairs(plan=DIRECT, dtype=list(TYPES), m=(1, 2, 3, 8), n=(1, 16, 65, 130), k=(1, 63, 256, 777, 2048), terms=TERMS),
 )
-def test_weights_read_by_their_threads(rng, dtype, m, n, k, terms, rows, columns, pieces, warps):
+def test_weights_read_by_their_threads(rng, plan, dtype, m, n, k, terms):
     """Both operands in registers, two steps of them, in parts of K side by side."""
+    rows, columns, pieces, warps = plan
     fold = 16 // rows
     step = pieces * warps * fold * 64 // np.dtype(TYPES[dtype]).itemsize
     columns_of_b = n + n % 2 if "swiglu" in terms else n
     even = columns_of_b % columns == 0 and k % (2 * step) == 0
-    plan = GemmPlan(rows, columns, step, "direct", num_warps=warps, fold=fold, even=even, described=False)
-    run(rng, dtype, (min(m, rows), n, k), ("rows", "columns"), terms, plan)
+    made = GemmPlan(rows, columns, step, "direct", num_warps=warps, fold=fold, even=even, described=False)
+    run(rng, dtype, (min(m, rows), n, k), ("rows", "columns"), terms, made)
 
 
 @pytest.mark.parametrize("dtype", TYPES)

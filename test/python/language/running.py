@@ -47,7 +47,7 @@ def load_tile(name: str, array: np.ndarray) -> str:
 def evaluate(expression: str, out: Any, before: str = "", **inputs: np.ndarray | int | float) -> np.ndarray:
     """The value of an expression over tiles loaded from arrays (and scalars); `out` is (shape, dtype)."""
     shape, kind = out
-    result = np.zeros(shape, kind)
+    result = np.full(shape, 77, kind)  # not what any of these tests expects
     arrays = {k: v for k, v in inputs.items() if isinstance(v, np.ndarray)}
     scalars = {k: v for k, v in inputs.items() if not isinstance(v, np.ndarray)}
     lines = [load_tile(name, array) for name, array in arrays.items()]
