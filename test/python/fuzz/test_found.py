@@ -151,3 +151,28 @@ def test_pairs_whose_loop_is_outside():
     largest_of_pairs_across[1](x, out)
     joined = np.repeat(x.reshape(40, 2).T.reshape(-1), 2)
     assert out.tolist() == [joined.max(), joined.argmax()]
+
+
+@kiln.jit
+def smallest_beside_a_product(first_ptr, row_ptr, column_ptr, out_ptr):
+    program = kl.program_id(0)
+    first = kl.load(first_ptr + program)
+    never = kl.arange(0, 3)[None, :] < 0
+    hidden = kl.load(first_ptr + kl.arange(0, 28)[:, None] * 3 + kl.arange(0, 3)[None, :], mask=never, other=first)
+    rows = kl.load(row_ptr + (program * 12 + kl.arange(0, 4)[:, None] * 3 + kl.arange(0, 3)[None, :]))
+    other = kl.min(kl.join(hidden, hidden), None)
+    place = kl.arange(0, 3)[:, None] * 16 + kl.arange(0, 24)[None, :] * 8
+    columns = kl.load(column_ptr + place, mask=kl.arange(0, 24)[None, :] < 13, other=other)
+    product = kl.dot(rows, columns, input_precision="bf16x3")
+    kl.store(out_ptr + (program * 99 + kl.arange(0, 4)[:, None] * 24 + kl.arange(0, 24)[None, :]), product)
+
+
+def test_a_bf16_that_is_repeated_needs_no_function():
+    """LLVM put it into a vector by way of float32, and called a function to get back."""
+    rng = np.random.default_rng(0)
+    rows, columns = rng.standard_normal((4, 3), np.float32), rng.standard_normal(400, np.float32)
+    out = np.zeros((4, 24), np.float32)
+    smallest_beside_a_product[1](np.full(1, 1.5, ml_dtypes.bfloat16), rows, columns, out, enable_fp_fusion=False)
+    read = columns[np.arange(3)[:, None] * 16 + np.arange(24) * 8]
+    read[:, 13:] = 1.5
+    np.testing.assert_allclose(out, rows @ read, rtol=1e-4, atol=1e-4)
