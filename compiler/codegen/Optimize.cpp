@@ -1,5 +1,6 @@
 // The target machine and LLVM's optimisation pipeline.
 #include "compiler/codegen/Unit.h"
+#include "llvm/ADT/PostOrderIterator.h"
 #include "llvm/Analysis/LoopInfo.h"
 #include "llvm/Analysis/ScalarEvolution.h"
 #include "llvm/Analysis/ScalarEvolutionExpressions.h"
@@ -78,6 +79,55 @@ static void storeSingleLanes(llvm::Function &function) {
     uint64_t bytes = element->getScalarSizeInBits() / 8;
     builder.CreateAlignedStore(value, address, llvm::commonAlignment(known, lanes[0] * bytes));
     store->eraseFromParent();
+  }
+}
+
+/// Loads and moves elements of bfloat16 as bits. On machines without the type LLVM moves some of them, and keeps those
+/// of other blocks, by way of float32, and calls a function to get back.
+static void moveNarrowFloatsAsBits(llvm::Function &function) {
+  auto typeOfBits = [](llvm::Type *type) -> llvm::Type * {
+    llvm::Type *bits = llvm::Type::getInt16Ty(type->getContext());
+    auto *vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
+    return vector ? llvm::FixedVectorType::get(bits, vector->getNumElements()) : bits;
+  };
+  llvm::SmallVector<llvm::Instruction *> moves;
+  for (llvm::BasicBlock *block : llvm::ReversePostOrderTraversal<llvm::Function *>(&function))
+    for (llvm::Instruction &instruction : *block) {
+      auto *load = llvm::dyn_cast<llvm::LoadInst>(&instruction);
+      if (instruction.getType()->getScalarType()->isBFloatTy() &&
+          ((load && load->isSimple()) || llvm::isa<llvm::ShuffleVectorInst, llvm::InsertElementInst>(instruction)))
+        moves.push_back(&instruction);
+    }
+  llvm::DenseMap<llvm::Value *, llvm::Value *> bits;
+  for (llvm::Instruction *move : moves) {
+    llvm::IRBuilder<> builder(move);
+    auto operand = [&](unsigned index) {
+      llvm::Value *value = move->getOperand(index);
+      llvm::Value *known = bits.lookup(value);
+      return known ? known : builder.CreateBitCast(value, typeOfBits(value->getType()));
+    };
+    if (auto *load = llvm::dyn_cast<llvm::LoadInst>(move))
+      bits[move] = builder.CreateAlignedLoad(typeOfBits(load->getType()), load->getPointerOperand(), load->getAlign());
+    else if (auto *shuffle = llvm::dyn_cast<llvm::ShuffleVectorInst>(move))
+      bits[move] = builder.CreateShuffleVector(operand(0), operand(1), shuffle->getShuffleMask());
+    else
+      bits[move] = builder.CreateInsertElement(operand(0), operand(1), move->getOperand(2));
+  }
+  for (llvm::Instruction *move : llvm::reverse(moves)) {
+    llvm::Value *moved = bits.lookup(move);
+    for (llvm::Use &use : llvm::make_early_inc_range(move->uses())) {
+      auto *user = llvm::cast<llvm::Instruction>(use.getUser());
+      auto *cast = llvm::dyn_cast<llvm::BitCastInst>(user);
+      if (cast && cast->getType() == moved->getType()) {
+        cast->replaceAllUsesWith(moved);
+        cast->eraseFromParent();
+        continue;
+      }
+      auto *phi = llvm::dyn_cast<llvm::PHINode>(user);
+      llvm::IRBuilder<> builder(phi ? phi->getIncomingBlock(use)->getTerminator() : user);
+      use.set(builder.CreateBitCast(moved, move->getType()));
+    }
+    move->eraseFromParent();
   }
 }
 
@@ -183,6 +233,8 @@ llvm::Error kiln::codegen::optimize(Unit &unit, llvm::TargetMachine &machine, co
   bool cpu = machine.getTargetTriple().isX86();
   for (llvm::Function &function : *unit.module) {
     storeSingleLanes(function);
+    if (cpu && !function.isDeclaration())
+      moveNarrowFloatsAsBits(function);
     if (!cpu)
       shareUnevenSums(function, functions);
     if (cpu && function.hasExternalLinkage() && !function.isDeclaration() && isEntry(function))
