@@ -47,13 +47,6 @@ Value CodeBuilder::toVector(Value value, int64_t width) {
     value = LLVM::PtrToIntOp::create(*this, getI64Type(), value);
   if (auto constant = value.getDefiningOp<arith::ConstantOp>())
     return splatConstant(VectorType::get({width}, value.getType()), constant.getValue());
-  // As bits, where the machine has no such type: LLVM inserts a bfloat16 into a vector by way of float32, and calls a
-  // function to get back.
-  if (value.getType().isBF16()) {
-    Value bits = arith::BitcastOp::create(*this, getI16Type(), value);
-    bits = vector::BroadcastOp::create(*this, VectorType::get({width}, getI16Type()), bits);
-    return arith::BitcastOp::create(*this, VectorType::get({width}, value.getType()), bits);
-  }
   return vector::BroadcastOp::create(*this, VectorType::get({width}, value.getType()), value);
 }
 
