@@ -15,7 +15,7 @@ import kiln.language as kl
 from kiln.kernels.machine import Machine, is_dependent, is_streaming, options, with_options
 from kiln.kernels.operator import tile_side
 from kiln.kernels.rows import rows_tile
-from kiln.kernels.views import Tile
+from kiln.kernels.views import Tile, promise
 
 VECTOR_BYTES = 16
 WARP = 32
@@ -226,15 +226,18 @@ class FlatForm:
             return rows_tile(y, self.ROWS, self.BLOCK, self.FULL, self.EVEN)
         row, start = self.place(y)
         columns = start + kl.arange(0, self.BLOCK)
-        mask = None if self.FULL else columns < y.columns
+        promise(self.FULL, start, self.BLOCK, y.columns)
+        mask = columns < y.columns
         return Tile(row, columns, mask, mask)
 
     @kiln.jit
     def pairs(self, y):
         """The tile of an interleaved array: two adjacent elements for each element of `tile`."""
         row, start = self.place(y)
-        columns = 2 * start + kl.arange(0, 2 * self.BLOCK)
-        mask = None if self.FULL else columns < 2 * y.columns
+        first, size = 2 * start, 2 * y.columns
+        columns = first + kl.arange(0, 2 * self.BLOCK)
+        promise(self.FULL, first, 2 * self.BLOCK, size)
+        mask = columns < size
         return Tile(row, columns, mask, mask)
 
 

@@ -15,8 +15,7 @@ import kiln
 import kiln.language as kl
 from kiln.kernels.machine import Machine, is_dependent, is_streaming, with_options
 from kiln.kernels.operator import tile_side
-from kiln.kernels.views import Tile
-from kiln.kernels.views import read as read
+from kiln.kernels.views import Tile, promise
 
 # Bytes that a thread requests before it uses any: with 1024 threads per multiprocessor, 64 KB are in flight, twice what
 # memory latency needs at full rate. Kernels whose rows wait for one exchange do better with half as many bytes and more
@@ -411,16 +410,12 @@ def _gpu_plan(
 @kiln.jit
 def rows_tile(x, ROWS: kl.constexpr, BLOCK: kl.constexpr, FULL: kl.constexpr, EVEN: kl.constexpr):
     """The ROWS rows of x that a program holds. FULL: no column is missing; EVEN: no row is missing."""
-    row = (kl.program_id(0) * ROWS + kl.arange(0, ROWS))[:, None]
-    columns = kl.arange(0, BLOCK)[None, :]
-    column_mask = None if FULL else columns < x.columns
-    if EVEN:
-        mask = column_mask
-    elif FULL:
-        mask = row < x.rows
-    else:
-        mask = (row < x.rows) & column_mask
-    return Tile(row, columns, mask, column_mask)
+    first = kl.program_id(0) * ROWS
+    promise(FULL, 0, BLOCK, x.columns)
+    promise(EVEN, first, ROWS, x.rows)
+    row, columns = (first + kl.arange(0, ROWS))[:, None], kl.arange(0, BLOCK)[None, :]
+    column_mask = columns < x.columns
+    return Tile(row, columns, (row < x.rows) & column_mask, column_mask)
 
 
 @kiln.struct
@@ -447,7 +442,8 @@ class RowForm:
         RUN: kl.constexpr = 256 if COLUMNS % 256 == 0 else COLUMNS
         part, column = kl.arange(0, self.PARTS)[:, None], kl.arange(0, COLUMNS)[None, :]
         columns = column // RUN * (self.PARTS * RUN) + part * RUN + column % RUN
-        mask = None if self.FULL else columns < x.columns
+        promise(self.FULL, 0, self.BLOCK, x.columns)
+        mask = columns < x.columns
         return Tile(kl.program_id(0), columns, mask, mask)
 
     @kiln.jit
@@ -461,14 +457,16 @@ class RowForm:
     def row(self, x, index):
         """One row of x, as a vector."""
         columns = kl.arange(0, self.BLOCK)
-        mask = None if self.FULL else columns < x.columns
+        promise(self.FULL, 0, self.BLOCK, x.columns)
+        mask = columns < x.columns
         return Tile(index, columns, mask, mask)
 
     @kiln.jit
     def block(self, x, start):
         """The block of columns that begins at ``start``, for a one-row view that is walked in blocks."""
         columns = start + kl.arange(0, self.BLOCK)
-        mask = None if self.FULL else columns < x.columns
+        promise(self.FULL, start, self.BLOCK, x.columns)
+        mask = columns < x.columns
         return Tile(None, columns, mask, mask)
 
     @kiln.jit

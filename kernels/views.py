@@ -1,7 +1,7 @@
 """Arrays as kernels see them: a pointer with its shape and strides as one argument, read and written by tiles.
 
 A tile gives the elements that a program holds, and which of them exist; the plan makes it (`rows.py`, `flat.py`). The
-compiler knows when a step is 1; a mask of None means that every element exists.
+compiler knows when a step is 1, and drops masks where the plan promises that every element exists.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kiln.kernels.operator import rows_of, strides
 @kiln.struct
 class Tile:
     """The elements that a program holds: rows (None for a view of one row) and columns, with a mask for both and one
-    for the columns alone (None: all exist)."""
+    for the columns alone."""
 
     row: Any
     columns: Any
@@ -26,20 +26,21 @@ class Tile:
     @kiln.jit
     def only_if(self, there):
         """The same elements; none if not ``there``."""
-        return self._replace(mask=there if self.mask is None else self.mask & there)
+        return self._replace(mask=self.mask & there)
 
     @kiln.jit
     def only(self, value):
         """The values, with zeros in columns that do not exist."""
-        return value if self.column_mask is None else kl.where(self.column_mask, value, 0.0)
+        return kl.where(self.column_mask, value, 0.0)
 
 
 @kiln.jit
-def read(pointers, mask, other: kl.constexpr = 0.0, EVICT: kl.constexpr = ""):
-    """A load with a mask that may be None (all elements exist)."""
-    if mask is None:
-        return kl.load(pointers, eviction_policy=EVICT)
-    return kl.load(pointers, mask=mask, other=other, eviction_policy=EVICT)
+def promise(WHOLE: kl.constexpr, first, COUNT: kl.constexpr, size):
+    """If WHOLE, promises that COUNT elements from ``first`` on are among the first ``size``. The compiler then drops
+    the masks that say so (`kiln-drop-masks`)."""
+    if WHOLE:
+        kl.assume(size >= COUNT)
+        kl.assume(first <= size - COUNT)
 
 
 @kiln.struct
@@ -76,7 +77,7 @@ class Rows:
 
     @kiln.jit
     def load(self, tile, other: kl.constexpr = 0.0):
-        return read(self.at(tile), tile.mask, other)
+        return kl.load(self.at(tile), mask=tile.mask, other=other)
 
     @kiln.jit
     def store(self, tile, value):
@@ -110,7 +111,7 @@ class Vector:
 
     @kiln.jit
     def load(self, tile):
-        return read(self.data + tile.columns * self.step, tile.column_mask)
+        return kl.load(self.data + tile.columns * self.step, mask=tile.column_mask, other=0.0)
 
 
 def vector_view(array: Any) -> Vector | None:

@@ -48,6 +48,8 @@ void kiln::buildTilePipeline(OpPassManager &passes, const PipelineOptions &optio
   OpPassManager &kernel = passes.nest<func::FuncOp>();
   // One form for accesses to boxes, before any pass looks at loads.
   kernel.addPass(createLowerBlockPointersPass());
+  // Before other passes look at masks and what they select.
+  kernel.addPass(createDropMasksPass());
   // On small shapes and with few ops, before unrolling multiplies them.
   kernel.addPass(createCombineTilesPass());
   kernel.addPass(createUnrollLoopsPass());

@@ -21,7 +21,7 @@ from kiln.kernels.counters import zeros
 from kiln.kernels.fast import exp2_flushed
 from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import FLOATS, Spec, Types, empty, operator, output, strides
-from kiln.kernels.views import Heads, heads_view, read
+from kiln.kernels.views import Heads, heads_view
 
 LN_2: kl.constexpr = kl.constexpr(0.6931471805599453)
 
@@ -221,18 +221,18 @@ def cached(x: Heads, batch, head, start, last, pages, place, inside, PLAN: kl.co
     if pages is None:
         # Only one address changes from step to step.
         data += batch.to(kl.int64) * x.batch + start.to(kl.int64) * x.token
-        return read(data + row[:, None] * x.token + column * x.step, mask)
+        return kl.load(data + row[:, None] * x.token + column * x.step, mask=mask, other=0.0)
     if pages.WHOLE:
         data += place + (start % pages.SIZE).to(kl.int64) * x.token
-        return read(data + row[:, None] * x.token + column * x.step, mask)
+        return kl.load(data + row[:, None] * x.token + column * x.step, mask=mask, other=0.0)
     if pages.SIZE > 1 and PLAN.tokens % pages.SIZE == 0:
         PAGES: kl.constexpr = PLAN.tokens // pages.SIZE
         place = kl.broadcast_to(place[:, None], (PAGES, pages.SIZE)).reshape(PLAN.tokens)
-        return read(data + (place + row % pages.SIZE * x.token)[:, None] + column * x.step, mask)
+        return kl.load(data + (place + row % pages.SIZE * x.token)[:, None] + column * x.step, mask=mask, other=0.0)
     # The threads that copy a row may not be those that know its page. Then offsets move to them, which keys and values
     # share, and not the addresses of each.
     offset = (place + (start + row) % pages.SIZE * x.token)[:, None] + column * x.step
-    return read(data + offset, mask)
+    return kl.load(data + offset, mask=mask, other=0.0)
 
 
 @kiln.jit

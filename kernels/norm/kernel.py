@@ -20,7 +20,7 @@ from kiln.kernels import rows as policy
 from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import FLOATS, Spec, Types, check_apart, operator, output
 from kiln.kernels.rows import RowPlan
-from kiln.kernels.views import Rows, Vector, read, rows_view, vector_view
+from kiln.kernels.views import Rows, Vector, rows_view, vector_view
 
 # Bytes in flight per thread (`kernels/rows.py`), by measurement: few, over many threads, where a row needs one
 # exchange; more, over fewer threads, where two sums are exchanged and an element takes more operations.
@@ -140,8 +140,7 @@ def residual_rms_norm_long_kernel(
 @kiln.jit
 def _sum_and_seen(x, residual, tile, DTYPE: kl.constexpr, ROUND_SUM: kl.constexpr):
     """A block of x + residual: rounded to DTYPE, and as the norm sees it."""
-    left, right = x.at(tile), residual.at(tile)
-    value = read(left, tile.mask).to(kl.float32) + read(right, tile.mask).to(kl.float32)
+    value = x.load(tile).to(kl.float32) + residual.load(tile).to(kl.float32)
     rounded = value.to(DTYPE)
     if ROUND_SUM:
         value = rounded.to(kl.float32)
@@ -260,14 +259,14 @@ def _moments_of_long(x, near, PLAN: kl.constexpr):
 
 
 @kiln.jit
-def _four_of(x, there=None):
+def _four_of(x, there=True):
     """Four elements of one row; zeros if it is not ``there``."""
     n, step = x.columns, x.step
     return (
-        read(x.data, there),
-        read(x.data + n // 4 * step, there),
-        read(x.data + n // 2 * step, there),
-        read(x.data + (n - 1) * step, there),
+        kl.load(x.data, mask=there, other=0.0),
+        kl.load(x.data + n // 4 * step, mask=there, other=0.0),
+        kl.load(x.data + n // 2 * step, mask=there, other=0.0),
+        kl.load(x.data + (n - 1) * step, mask=there, other=0.0),
     )
 
 

@@ -29,6 +29,7 @@ from kiln.kernels.operator import (
 )
 from kiln.kernels.optimizer.lists import CHUNK_WORDS as WORDS
 from kiln.kernels.optimizer.lists import ROLES, TensorLists, bytes_read, check_all_apart, place_of
+from kiln.kernels.views import promise
 
 CHUNK_WORDS: kl.constexpr = kl.constexpr(WORDS)
 
@@ -141,7 +142,8 @@ def adamw_lists_kernel(table, step, rate, KINDS: kl.constexpr, RULE: kl.constexp
         # KINDS[i]: types of parameter, gradient, moment, square; whether there is a master; whether chunks are whole.
         if len(KINDS) == 1 or kind == i:
             whole: kl.constexpr = KINDS[i][5]
-            mask = None if whole else kl.arange(0, PLAN.BLOCK) < count
+            promise(whole, 0, PLAN.BLOCK, count)
+            there = kl.arange(0, PLAN.BLOCK) < count
             copy = _pointers(master, kl.float32, whole, PLAN.BLOCK) if KINDS[i][4] else None
             at = State(
                 _pointers(parameter, KINDS[i][0], whole, PLAN.BLOCK),
@@ -150,7 +152,7 @@ def adamw_lists_kernel(table, step, rate, KINDS: kl.constexpr, RULE: kl.constexp
                 _pointers(square, KINDS[i][3], whole, PLAN.BLOCK),
                 copy,
             )
-            RULE.update(at, mask, learning, corrections)
+            RULE.update(at, there, learning, corrections)
 
 
 def _split(value: float) -> tuple[float, float]:

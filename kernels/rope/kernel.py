@@ -32,7 +32,7 @@ from kiln.kernels.operator import (
     tile_side,
     type_name,
 )
-from kiln.kernels.views import Heads, heads_view, read
+from kiln.kernels.views import Heads, heads_view, promise
 
 
 @kiln.struct
@@ -83,9 +83,10 @@ class Angles:
             kl.device_assert((position >= 0) & (position < self.rows), "rope: a position outside the tables")
             position = position.to(kl.int32)
         angle = kl.arange(0, PLAN.HALF)[None, :]
-        mask = None if PLAN.WHOLE else angle < self.half
-        cosine = read(self.cos + position * self.cos_row + angle, mask)
-        sine = read(self.sin + position * self.sin_row + angle, mask)
+        promise(PLAN.WHOLE, 0, PLAN.HALF, self.half)
+        there = angle < self.half
+        cosine = kl.load(self.cos + position * self.cos_row + angle, mask=there, other=0.0)
+        sine = kl.load(self.sin + position * self.sin_row + angle, mask=there, other=0.0)
         return cosine.to(kl.float32), sine.to(kl.float32)
 
 
@@ -124,10 +125,10 @@ class Group:
     def pairs(self):
         """The columns of the pairs (of their first elements, where pairs are not adjacent), and their mask."""
         WIDTH: kl.constexpr = 2 * self.PLAN.HALF if self.PLAN.INTERLEAVED else self.PLAN.HALF
+        columns = 2 * self.half if self.PLAN.INTERLEAVED else self.half
+        promise(self.PLAN.WHOLE, 0, WIDTH, columns)
         column = kl.arange(0, WIDTH)[None, :]
-        if self.PLAN.WHOLE:
-            return column, None
-        return column, (self.head < self.way.heads) & (column < (2 * self.half if self.PLAN.INTERLEAVED else self.half))
+        return column, (self.head < self.way.heads) & (column < columns)
 
     @kiln.jit
     def rest(self):
@@ -141,15 +142,15 @@ class Group:
         x, step = self.x, self.way.x_step
         column, mask = self.pairs()
         if self.PLAN.INTERLEAVED:
-            both = read(x + column * step, mask)
+            both = kl.load(x + column * step, mask=mask, other=0.0)
             first, second = kl.split(kl.reshape(both, (self.HEADS, self.PLAN.HALF, 2)))
         else:
-            first = read(x + column * step, mask)
-            second = read(x + (self.half + column) * step, mask)
+            first = kl.load(x + column * step, mask=mask, other=0.0)
+            second = kl.load(x + (self.half + column) * step, mask=mask, other=0.0)
         rest = None
         if self.PLAN.REST > 0:
             tail, inside = self.rest()
-            rest = read(x + tail * step, inside)
+            rest = kl.load(x + tail * step, mask=inside, other=0.0)
         return first.to(kl.float32), second.to(kl.float32), rest
 
     @kiln.jit
@@ -175,6 +176,7 @@ class Group:
 @kiln.jit
 def _group(way, first_head, half, size, HEADS: kl.constexpr, PLAN: kl.constexpr):
     """HEADS heads of one token, starting at ``first_head``."""
+    promise(PLAN.WHOLE, first_head, HEADS, way.heads)
     head = first_head + kl.arange(0, HEADS)[:, None]
     return Group(way, way.x + head * way.x_head, way.y + head * way.y_head, head, half, size, HEADS, PLAN)
 

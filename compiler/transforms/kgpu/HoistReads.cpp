@@ -63,7 +63,7 @@ bool mayPass(Operation *op) {
     return false;
   if (std::optional<GlobalEffect> effect = globalEffect(op))
     return !effect->isAtomic() && effect->pointer;
-  return isMemoryEffectFree(op);
+  return isMemoryEffectFree(op) || isa<tile::AssumeOp>(op);
 }
 
 /// The part of a kernel's block from the end of its first run of reads to the first op that no read may pass.

@@ -56,6 +56,33 @@ def LowerBlockPointersPass : Pass<"kiln-lower-block-pointers", "::mlir::func::Fu
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
+def DropMasksPass : Pass<"kiln-drop-masks", "::mlir::func::FuncOp"> {
+  let summary = "replace masks that are true for every element";
+  let description = [{
+    A comparison of tiles becomes true where it holds for all elements: by the ranges of both sides, by a `tile.assume`
+    made before it, or because it compares with the end of a loop whose counter and end are multiples of one power of
+    two. Accesses then lose their masks, and selects their conditions.
+
+    ```mlir
+    %last = arith.subi %n, %c64 : i32
+    %whole = arith.cmpi sle, %start, %last : i32
+    tile.assume %whole
+    %i = arith.addi %starts, %range : tensor<64xi32>    // %start + 0 … 63
+    %mask = arith.cmpi slt, %i, %ns : tensor<64xi32>
+    %x = tile.load %p mask %mask other %zero
+    ```
+    becomes
+    ```mlir
+    %x = tile.load %p
+    ```
+    after the clean-up that follows. A promise about a sum that may wrap is no promise: `%start + 64 <= %n` needs
+    `%start` to be known to be small, or the form above and a promise that `%n` is at least 64.
+
+    Needs: inlined calls. Guarantees: a mask is dropped only where promises that were made before hold. Exact.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
 def CombineTilesPass : Pass<"kiln-combine-tiles", "::mlir::func::FuncOp"> {
   let summary = "fuse related ops, and compute on small shapes before broadcasting";
   let description = [{

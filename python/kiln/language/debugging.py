@@ -44,7 +44,12 @@ def assume(cond: Any) -> None:
     """A promise: the scalar condition holds. If it does not, the behaviour is undefined; under KILN_CHECK the launch
     fails, as with `device_assert`.
 
+    The compiler uses promises about ranges and multiples, and drops masks that they make true: of all blocks of a loop
+    ``for start in range(0, n, 1024)`` if n is a multiple of 1024, or of one block that is promised to be inside.
+
     >>> kl.assume(n > 0)
+    >>> kl.assume(n % 1024 == 0)
+    >>> kl.assume((n >= 1024) & (start <= n - 1024))
     """
     debug.assume(cond)
 

@@ -18,6 +18,7 @@
 // TILE-NEXT: kiln-allow-contraction,
 // TILE-NEXT: func.func(
 // TILE-NEXT: kiln-lower-block-pointers,
+// TILE-NEXT: kiln-drop-masks,
 // TILE-NEXT: kiln-combine-tiles,
 // TILE-NEXT: kiln-unroll-loops,
 // TILE-NEXT: kiln-hoist-invariants

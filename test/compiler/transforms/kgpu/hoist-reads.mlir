@@ -47,7 +47,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 #row = #layout.map<blocked [3072] vector 4 warps 4>
 
-// A thread holds 24 elements of the row; 24 more make 48 registers.
+// A thread holds 24 elements of the row; 24 more make 48 registers. A promise on the way holds no read back.
 // CHECK-LABEL: func.func public @few(
 // CHECK: tile.load
 // CHECK-NEXT: tile.load
@@ -66,6 +66,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
       %c = arith.addf %a, %b : f32
       tile.yield %c : f32
     } : (tensor<3072xf32, #row>) -> f32
+    tile.assume %k
     %w = tile.load %w0 : tensor<3072x!tile.ptr<f32>, #row> -> tensor<3072xf32, #row>
     %t = tile.splat %s : f32 -> tensor<3072xf32, #row>
     %m = arith.mulf %x, %t : tensor<3072xf32, #row>
