@@ -5,7 +5,8 @@ import pytest
 from harness import DTYPES, assert_close, random
 from kiln.kernels.machine import DEFAULT_GPU, planning_for
 from kiln.kernels.optimizer import TensorLists, adamw, adamw_lists, kernel, reference
-from kiln.kernels.optimizer.lists import ROLES
+from kiln.kernels.optimizer.lists import CHUNK_WORDS, ROLES
+from kiln.runtime.jit import recording
 
 
 @pytest.mark.parametrize("moments", ["float32", "bfloat16"])
@@ -148,8 +149,19 @@ def test_tables_are_kept_by_address_and_keep_no_array(rng):
 
 @pytest.mark.host
 def test_empty_lists():
+    lists = TensorLists([], [], [], [])
+    assert (lists.chunks, lists.table.shape, lists.place, lists.kinds) == (0, (0, CHUNK_WORDS), "", ())
     adamw([], [], [], [], 1)
-    adamw_lists(TensorLists([], [], [], []), 1)
+    adamw_lists(lists, 1)
+    grids = []
+    with recording(lambda _, grid: lambda *args, **kwargs: grids.append(grid)):
+        adamw([], [], [], [], 1)
+        adamw_lists(lists, 1)
+    assert grids == [(0,), (0,)]
+    with pytest.raises(ValueError, match=r"gradient: expected a list of 0 \(one for each parameter\), got 1"):
+        adamw([], [np.ones(1, np.float32)], [], [], 1)
+    with pytest.raises(ValueError, match="step: expected a count from 1"):
+        adamw([], [], [], [], 0)
 
 
 @pytest.mark.host

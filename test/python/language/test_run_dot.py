@@ -98,6 +98,7 @@ def test_precision_of_f32(precision):
 def test_the_cpu_multiplies_f32_whatever_is_asked(precision):
     a, b = matrix("float32", 32, 64), matrix("float32", 64, 16)
     exact = evaluate("kl.dot(a, b, input_precision='ieee')", ((32, 16), F32), a=a, b=b)
+    check(exact, a, b)
     got = evaluate(f"kl.dot(a, b, input_precision='{precision}')", ((32, 16), F32), a=a, b=b)
     np.testing.assert_array_equal(got, exact)
 

@@ -188,7 +188,7 @@ def checked(a, b):
 @pytest.mark.parametrize("count", [1, 2, 64, 7, 24, 62, 1024])
 def test_a_reduction_whose_combine_function_stores(count):
     # Every element but the largest loses exactly once, and is marked.
-    x, out, marks = RNG.permutation(count).astype(F32), np.zeros(1, F32), np.zeros(count, I32)
+    x, out, marks = RNG.permutation(count).astype(F32), np.full(1, -1, F32), np.zeros(count, I32)
     source = f"""
 @jit
 def better(a, p, b, q):
@@ -234,8 +234,8 @@ def test_an_asserting_scan(count, reverse):
 
 
 def test_the_order_of_a_combine_function_with_effects_is_kept():
-    # Composition of functions a x + b: associative, not commutative.
-    a, b = RNG.integers(-2, 3, 24).astype(I32), RNG.integers(-2, 3, 24).astype(I32)
+    # Composition of functions a x + b: associative, not commutative. A zero in a would hide what is left of it.
+    a, b = RNG.permutation([-1, 1, 1, 2] * 6).astype(I32), RNG.integers(-2, 3, 24).astype(I32)
     out = np.zeros(2, I32)
     launch(
         """

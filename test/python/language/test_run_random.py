@@ -65,12 +65,16 @@ def test_philox_of_64_bit_words():
     np.testing.assert_array_equal(got, np.array(expected, np.uint64))
 
 
+def uniform(words):
+    """What Triton makes of random words: floats in [0, 1)."""
+    signed = np.array(words, np.uint32).view(np.int32)
+    return np.where(signed < 0, -signed - 1, signed).astype(np.float32) * np.float32(4.6566127342e-10)
+
+
 def test_uniform_numbers():
     i = np.arange(4096, dtype=np.int32)
     got = evaluate("kl.rand(42, i)", ((4096,), np.float32), i=i)
-    words = np.array([philox((int(k), 0, 0, 0), (42, 0))[0] for k in i], np.uint32).view(np.int32)
-    exact = np.where(words < 0, -words - 1, words).astype(np.float32) * np.float32(4.6566127342e-10)
-    np.testing.assert_array_equal(got, exact)
+    np.testing.assert_array_equal(got, uniform([philox((int(k), 0, 0, 0), (42, 0))[0] for k in i]))
     assert got.min() >= 0 and got.max() < 1 and abs(got.mean() - 0.5) < 0.02
     assert (
         evaluate("kl.uint_to_uniform_float(x)", ((2,), np.float32), x=np.array([2**31 - 1, 2**31], np.uint32)).max() < 1
@@ -91,3 +95,4 @@ def test_rand4x_and_randint4x_agree():
     a = evaluate("kl.rand4x(1, i)[2]", ((64,), np.float32), i=i)
     b = evaluate("kl.uint_to_uniform_float(kl.randint4x(1, i)[2])", ((64,), np.float32), i=i)
     np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(a, uniform([philox((int(k), 0, 0, 0), (1, 0))[2] for k in i]))

@@ -93,13 +93,14 @@ def test_nested_steps():
 
 @kiln.jit
 def wrapped(x, y, out, n, start, limit, MASK: kl.constexpr, BLOCK: kl.constexpr):
-    """Reads around the end of x, and writes the same way (each place once)."""
+    """Reads around the end of x, and writes the same way (each place once); n goes after the end of out."""
     lane = kl.arange(0, BLOCK)
     at = (start + lane) % n
     if MASK:
         kl.store(out + at, kl.load(x + at, mask=lane < limit, other=-1) + kl.load(y + lane), mask=lane < limit)
     else:
         kl.store(out + at, kl.load(x + at) + kl.load(y + lane))
+    kl.store(out + n, n)
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float16, np.int8, np.int64])
@@ -107,11 +108,12 @@ def wrapped(x, y, out, n, start, limit, MASK: kl.constexpr, BLOCK: kl.constexpr)
 @pytest.mark.parametrize("mask", [False, True])
 def test_offsets_that_wrap(kind, n, start, limit, mask):
     x, y = rng.integers(0, 50, (2, n)).astype(kind)
-    out, want = np.full((2, n), -9, kind)
+    out, want = np.full((2, n + 1), -9, kind)
     wrapped[(1,)](x, y, out, n, start, limit, mask, 64)
     at = (start + np.arange(64)) % n
     kept = np.arange(64) < (limit if mask else 64)
     want[at[kept]] = (x[at] + y[:64])[kept]
+    want[n] = n
     np.testing.assert_array_equal(out, want)
 
 
