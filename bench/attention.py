@@ -47,7 +47,7 @@ sys.path.insert(0, str(HERE))
 
 import beside  # noqa: E402
 import measure  # noqa: E402
-from beside import COLUMNS, Lines, Peer  # noqa: E402
+from beside import COLUMNS, SDPA, Lines, Peer  # noqa: E402
 from cases import Unavailable  # noqa: E402
 from gemm import Tuned  # noqa: E402
 
@@ -60,7 +60,6 @@ FLEX_PEERS = ("kiln", "kiln-flex", "kiln-causal", "flex")
 PEERS = tuple(dict.fromkeys(SMALL_PEERS + BACKWARD_PEERS + FLEX_PEERS))
 OURS = ("kiln", "kiln-tuned", "kiln-flex", "kiln-causal", "atomics")
 GATE = beside.Gate(tuple(name for name in PEERS if name not in (*OURS, "math")), OURS)
-SDPA = ("cudnn", "flash", "efficient", "math")  # torch's scaled_dot_product_attention
 WINDOW = 1024
 BLOCK = 1 << 26  # scores held in float64 at a time
 TUNED = HERE / "results" / "attention_tuned.json"
@@ -167,7 +166,7 @@ def rows(shrink: int = 1) -> list[Row]:
     return found
 
 
-class Bench(beside.Bench):
+class Bench(beside.SdpaBench):
     gate = GATE
 
     def __init__(self, row: Row, device: Any, winners: Tuned, rounds: int = 9, burst_us: float | None = None):
@@ -319,7 +318,7 @@ class Bench(beside.Bench):
 
         return Peer(launch, lambda i: found[i].transpose(1, 2))
 
-    def _torch(self, backend: str) -> Peer:
+    def sdpa(self, backend: str) -> Peer:
         from torch.nn.attention import SDPBackend, sdpa_kernel
 
         arrays = [[x.transpose(1, 2) for x in of] for of in zip(self.q, self.k, self.v, strict=True)]
@@ -333,22 +332,6 @@ class Bench(beside.Bench):
                 )
 
         return Peer(launch, lambda i: found[i].transpose(1, 2))
-
-    def cudnn(self) -> Peer:
-        if self.device.name == "cpu":
-            raise Unavailable("cuDNN is for GPUs")
-        return self._torch("CUDNN_ATTENTION")
-
-    def flash(self) -> Peer:
-        return self._torch("FLASH_ATTENTION")
-
-    def efficient(self) -> Peer:
-        if self.device.name == "cpu":
-            raise Unavailable("torch's efficient attention is for GPUs")
-        return self._torch("EFFICIENT_ATTENTION")
-
-    def math(self) -> Peer:
-        return self._torch("MATH")
 
     def cute(self) -> Peer:
         from flash_attn.cute.interface import flash_attn_func
@@ -431,7 +414,7 @@ class BackwardBench(Bench):
     def atomics(self) -> Peer:
         return self.kiln(deterministic=False)
 
-    def _torch(self, backend: str, ordered: bool = False) -> Peer:
+    def sdpa(self, backend: str, ordered: bool = False) -> Peer:
         from torch.nn.attention import SDPBackend, sdpa_kernel
 
         def forward(*inputs: Any) -> Any:
@@ -477,7 +460,7 @@ class BackwardBench(Bench):
         return Peer(launch, lambda i: found[i])
 
     def flash_ordered(self) -> Peer:
-        return self._torch("FLASH_ATTENTION", ordered=True)
+        return self.sdpa("FLASH_ATTENTION", ordered=True)
 
     def cute(self, ordered: bool = False) -> Peer:
         from flash_attn.cute.interface import flash_attn_func

@@ -214,6 +214,33 @@ class Bench:
         return variants[best]()._replace(note=best)
 
 
+SDPA = ("cudnn", "flash", "efficient", "math")  # the backends of torch's scaled_dot_product_attention
+
+
+class SdpaBench(Bench):
+    """A row with torch's scaled_dot_product_attention among its peers, once for each backend."""
+
+    def sdpa(self, backend: str) -> Peer:
+        """``backend``: a name of torch's SDPBackend."""
+        raise NotImplementedError
+
+    def cudnn(self) -> Peer:
+        if self.device.name == "cpu":
+            raise Unavailable("cuDNN is for GPUs")
+        return self.sdpa("CUDNN_ATTENTION")
+
+    def flash(self) -> Peer:
+        return self.sdpa("FLASH_ATTENTION")
+
+    def efficient(self) -> Peer:
+        if self.device.name == "cpu":
+            raise Unavailable("torch's efficient attention is for GPUs")
+        return self.sdpa("EFFICIENT_ATTENTION")
+
+    def math(self) -> Peer:
+        return self.sdpa("MATH")
+
+
 class Failing:
     """Turns an exception into a peer's result, so that the others go on; one that costs the device is raised."""
 

@@ -34,14 +34,12 @@ sys.path.insert(0, str(HERE))
 
 import beside  # noqa: E402
 import measure  # noqa: E402
-from beside import COLUMNS, Lines, Peer  # noqa: E402
-from cases import Unavailable  # noqa: E402
+from beside import COLUMNS, SDPA, Lines, Peer  # noqa: E402
 from gemm import Tuned  # noqa: E402
 
 GROUPED_PEERS = (
     "kiln", "kiln-paged", "kiln-int8", "kiln-int4", "kiln-tuned", "cudnn", "flash", "flashinfer", "flashinfer-paged",
 )  # fmt: skip
-SDPA = ("cudnn", "flash", "efficient", "math")  # torch's scaled_dot_product_attention
 PEERS = tuple(dict.fromkeys(GROUPED_PEERS + SDPA))
 OURS = tuple(name for name in PEERS if name.startswith("kiln"))
 QUANTIZED = ("kiln-int8", "kiln-int4")
@@ -95,7 +93,7 @@ def rows(shrink: int = 1) -> list[Row]:
     return found if shrink == 1 else [replace(row, tokens=max(PAGE, row.tokens // shrink)) for row in found]
 
 
-class Bench(beside.Bench):
+class Bench(beside.SdpaBench):
     """The caches of a row: enough of them to exceed the L2."""
 
     gate = GATE
@@ -252,7 +250,7 @@ class Bench(beside.Bench):
     def kiln_int4(self) -> Peer:
         return self._quantized(4)
 
-    def _torch(self, backend: str) -> Peer:
+    def sdpa(self, backend: str) -> Peer:
         from torch.nn.attention import SDPBackend, sdpa_kernel
 
         row = self.row
@@ -266,22 +264,6 @@ class Bench(beside.Bench):
                 )
 
         return Peer(launch, lambda i: found[i][:, :, 0])
-
-    def cudnn(self) -> Peer:
-        if self.device.name == "cpu":
-            raise Unavailable("cuDNN is for GPUs")
-        return self._torch("CUDNN_ATTENTION")
-
-    def flash(self) -> Peer:
-        return self._torch("FLASH_ATTENTION")
-
-    def efficient(self) -> Peer:
-        if self.device.name == "cpu":
-            raise Unavailable("torch's efficient attention is for GPUs")
-        return self._torch("EFFICIENT_ATTENTION")
-
-    def math(self) -> Peer:
-        return self._torch("MATH")
 
 
 def lines(row: Row, found: dict[str, dict[str, Any]], about: dict[str, Any], sets: int = 0) -> list[dict[str, Any]]:
