@@ -15,6 +15,7 @@ from typing import Any
 
 from kiln.kernels import FAMILIES, machine
 from kiln.kernels.machine import DEFAULT_GPU, Machine
+from kiln.runtime.interface import CodeRequest
 from kiln.runtime.jit import JITFunction
 
 
@@ -41,16 +42,16 @@ class Launch:
 class _Specialised(Exception):
     """Raised to leave a launch with the specialisation that the launcher found."""
 
-    def __init__(self, found: Any, disjoint: Any):
+    def __init__(self, request: CodeRequest):
         super().__init__()
-        self.found, self.disjoint = found, disjoint
+        self.request = request
 
 
 class _Binder(JITFunction):
     """A kernel whose launch stops just before compilation."""
 
-    def _compile(self, found: Any, options: Any, key: bytes, disjoint: Any, device: int = -1, prefix: str = "") -> Any:
-        raise _Specialised(found, disjoint)
+    def _compile(self, request: CodeRequest) -> Any:
+        raise _Specialised(request)
 
 
 def launches_of(run: Callable[[], Any], where: Machine = DEFAULT_GPU) -> list[Launch]:
@@ -71,10 +72,11 @@ def launches_of(run: Callable[[], Any], where: Machine = DEFAULT_GPU) -> list[La
             binder = _Binder(kernel.fn)
             try:
                 binder.run(*args, grid=(1,), **named)
-            except _Specialised as seen:
+            except _Specialised as stopped:
+                seen = stopped.request
                 options = {name: value for name, value in kwargs.items() if name not in names}
                 shape = grid if isinstance(grid, tuple) else (grid,)
-                found.append(Launch(kernel, tuple(seen.found), tuple(seen.disjoint), shape, options))
+                found.append(Launch(kernel, tuple(seen.parameters), tuple(seen.disjoint), shape, options))
 
         return bind
 

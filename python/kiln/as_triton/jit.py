@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -25,7 +25,7 @@ from kiln.frontend.function import constexpr_function as constexpr_function
 from kiln.runtime import interface, placement
 from kiln.runtime import jit as kiln_jit
 from kiln.runtime import refusals as kiln_refusals
-from kiln.runtime.interface import KernelInterface
+from kiln.runtime.interface import CodeRequest, KernelInterface
 
 if TYPE_CHECKING:
     from kiln import _kiln
@@ -299,14 +299,13 @@ class JITFunction(kiln_jit.JITFunction):
         from kiln.as_triton.driver import CpuDriver, driver
 
         device = -1 if type(driver.default) is CpuDriver else driver.default.get_current_device()
-        prefix = self._make_prefix()
-        name = self._name_key(prefix, found, options, facts["disjoint"])
+        request = CodeRequest(list(found), options, b"", facts["disjoint"], device, self._make_prefix())
+        name = self._name_key(request)
         if self._launcher is None:
             self._make_launcher()
         if name not in self._preloaded:
-            self._preloaded[name] = self._compile_named(
-                name, list(found), options, b"preload:" + name.encode(), facts["disjoint"], device, prefix
-            )
+            key = b"preload:" + name.encode()
+            self._preloaded[name] = self._compile_named(name, request._replace(key=key))
         return self._preloaded[name]
 
     @lazy
@@ -317,10 +316,11 @@ class JITFunction(kiln_jit.JITFunction):
     def _fn_name(self) -> str:
         return get_full_name(self.fn)
 
-    def _name_key(self, prefix: str, found: Any, options: Mapping[str, Any], disjoint: Any, key: bytes = b"") -> str:
+    def _name_key(self, request: CodeRequest) -> str:
         """The key that hooks get. It is the same in every process if all arguments can be serialised; otherwise it is
-        made of `key`, the launch's own key."""
-        text = specialization.dump(self._fn_name, "", found, options, disjoint) or key.hex()
+        made of the launch's own key."""
+        found, prefix = request.parameters, request.prefix
+        text = specialization.dump(self._fn_name, "", found, request.options, request.disjoint) or request.key.hex()
         functions = [function.cache_key for function in (self, *kiln_jit.functions_in(found))]
         return _digest("\n".join([*functions, prefix[prefix.index("debug=") :], text]).encode())
 
@@ -333,32 +333,35 @@ class JITFunction(kiln_jit.JITFunction):
             del self._preloaded[name]
         super()._forget(compiled)
 
-    def _compile(self, found: Any, options: dict[str, Any], key: bytes, disjoint: Any, device: int, prefix: str) -> Any:
-        known = self._compiled.get((prefix, key, device))
+    def _compile(self, request: CodeRequest) -> Any:
+        place = (request.prefix, request.key, request.device)
+        known = self._compiled.get(place)
         if known is not None:
             return known
-        name = self._name_key(prefix, found, options, disjoint, key)
+        name = self._name_key(request)
         known = self._preloaded.get(name)
-        if known is not None and known.device == device:
-            self._compiled[prefix, key, device] = known
+        if known is not None and known.device == request.device:
+            self._compiled[place] = known
             return known
-        return self._compile_named(name, found, options, key, disjoint, device, prefix)
+        return self._compile_named(name, request)
 
-    def _compile_named(self, name: str, found: Any, options: dict[str, Any], *rest: Any) -> Any:
-        row, options = options.get(_ONLY_FOR), {name: value for name, value in options.items() if name != _ONLY_FOR}
+    def _compile_named(self, name: str, request: CodeRequest) -> Any:
+        row = request.options.get(_ONLY_FOR)
+        options = {name: value for name, value in request.options.items() if name != _ONLY_FOR}
+        request = request._replace(options=options)
         if row is not None:
-            key, disjoint, _, prefix = rest
             with kiln_knobs.scope(target=row):
-                compiled = self._compile_here(name, found, options, key, disjoint, -2, prefix)
+                compiled = self._compile_here(name, request._replace(device=-2))
             self._forget(compiled)
             raise _OnlyCompiled(compiled)  # skips the launch, which would load it
-        return self._compile_here(name, found, options, *rest)
+        return self._compile_here(name, request)
 
-    def _compile_here(self, name: str, found: Any, options: dict[str, Any], *rest: Any) -> Any:
+    def _compile_here(self, name: str, request: CodeRequest) -> Any:
         from kiln.as_triton.extra import launching
         from kiln.as_triton.language import debugging
 
         listen_to_compiles()
+        options = request.options
         _refuse_threads(options.get("num_warps"))
         if options.get("ir_override"):
             raise errors.UsageError(
@@ -368,13 +371,14 @@ class JITFunction(kiln_jit.JITFunction):
             )
         if not knobs.language.default_fp_fusion:
             options = {"enable_fp_fusion": False, **options}
+            request = request._replace(options=options)
         before, after = knobs.runtime.jit_cache_hook, knobs.runtime.jit_post_compile_hook
-        told = self._tell_compile(name, found, options, *rest) if before or after else {}
+        told = self._tell_compile(name, request) if before or after else {}
         if before and before(**told):
             raise _Declined
         try:
             with debugging(bool(options.get("debug", self.debug))), launching(options):
-                compiled: Any = super()._compile(found, options, *rest)
+                compiled: Any = super()._compile(request)
         except errors.ResourceError as error:
             if (options.get("num_ctas") or 1) > 1 and error.available == 1:
                 raise NoClusters(f"num_ctas > 1 requires NVIDIA SM90+ (Hopper): {error}") from None
@@ -384,10 +388,9 @@ class JITFunction(kiln_jit.JITFunction):
             after(**told)
         return compiled
 
-    def _tell_compile(
-        self, identity: str, found: Any, options: dict[str, Any], key: bytes, disjoint: Any, device: int, prefix: str
-    ) -> dict[str, Any]:
+    def _tell_compile(self, identity: str, request: CodeRequest) -> dict[str, Any]:
         """The arguments of the compile hooks."""
+        found, options = request.parameters, request.options
         signature = {p.name: "constexpr" if p.kind == "constexpr" else p.type for p in found}
         constants = {(i,): p.value for i, p in enumerate(found) if p.kind == "constexpr"}
         attrs = {(i,): [["tt.divisibility", 16]] for i, p in enumerate(found) if p.divisible}
@@ -395,10 +398,10 @@ class JITFunction(kiln_jit.JITFunction):
         types = ", ".join(f"{name}: {type}" for name, type in signature.items())
         spelled = ", ".join(f"{name}={value}" for name, value in asked.items())
         name = f"{self.fn.__qualname__}[{spelled}]({types})"
-        data = specialization.dump(self._fn_name, identity, found, options, disjoint)
+        data = specialization.dump(self._fn_name, identity, found, options, request.disjoint)
         libraries = tuple((options.get("extern_libs") or {}).items())
-        facts = {"key": identity, "signature": signature, "device": max(device, 0), "constants": constants, **asked,
-                 "extern_libs": libraries, "configs": [attrs], "is_warmup": False,
+        facts = {"key": identity, "signature": signature, "device": max(request.device, 0), "constants": constants,
+                 **asked, "extern_libs": libraries, "configs": [attrs], "is_warmup": False,
                  "specialization_data": data}  # fmt: skip
         info = JitFunctionInfo(self.module, self.fn.__qualname__, self)
         return {

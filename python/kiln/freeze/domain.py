@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from kiln import errors
 from kiln.frontend.function import KernelFunction
 from kiln.frontend.signature import Parameter
+from kiln.runtime.interface import LAUNCH_OPTIONS, CodeRequest, answering
 
 if TYPE_CHECKING:
     from kiln._kiln import LaunchTerms
@@ -57,7 +58,6 @@ class Domain:
 
     def __init__(self, kernel: KernelFunction, text: str, overlap: Sequence[Sequence[str]] = ()):
         from kiln.cli.signature import split, split_at
-        from kiln.runtime.interface import LAUNCH_OPTIONS
 
         self.kernel = kernel
         self.overlap = [tuple(group) for group in overlap]
@@ -293,9 +293,9 @@ def _constant(text: str, names: dict[str, Any], name: str) -> Any:
 
 # ---- the launcher's answer -------------------------------------------------------------------------------------------
 class _Answer(Exception):
-    def __init__(self, found: Any, disjoint: Any, options: dict[str, Any]):
+    def __init__(self, request: CodeRequest):
         super().__init__()
-        self.found, self.disjoint, self.options = found, disjoint, options
+        self.request = request
 
 
 class Asker:
@@ -308,7 +308,11 @@ class Asker:
         self.__name__ = kernel.__name__
         names = ["warmup", *(name for name in kernel.launch_options if name != "warmup")]
         owner = _kiln.LaunchOwner(
-            self, revalidate=self._revalidate, compile=self._compile, forget=_forget, refusals=kernel.make_refusals
+            self,
+            revalidate=self._revalidate,
+            compile=answering(self._compile),
+            forget=_forget,
+            refusals=kernel.make_refusals,
         )
         self._launcher = _kiln.Launcher(owner, list(kernel.params), names, *kernel.find_strides())
 
@@ -320,7 +324,8 @@ class Asker:
         try:
             self._launcher.at(grid)(*arguments, **named, **self.options, warmup=True)
         except _Answer as answer:
-            return Specialised(answer.found, tuple(answer.disjoint), answer.options)
+            asked = answer.request
+            return Specialised(asked.parameters, tuple(asked.disjoint), asked.options)
         raise AssertionError("a launch that compiles nothing")
 
     def _revalidate(self) -> LaunchTerms:
@@ -336,8 +341,8 @@ class Asker:
             describes_pointers=self.gpu and self.kernel.describes_pointers(),
         )
 
-    def _compile(self, found: Any, options: Any, key: bytes, disjoint: Any, device: int, prefix: str) -> Any:
-        raise _Answer(found, disjoint, options)
+    def _compile(self, request: CodeRequest) -> Any:
+        raise _Answer(request)
 
 
 def _forget(compiled: Any) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from kiln import errors, knobs
 from kiln.frontend.signature import DIVISIBILITY, Parameter, array_names
+from kiln.runtime.interface import CodeRequest, answering
 
 if TYPE_CHECKING:
     from kiln import _kiln
@@ -36,7 +37,7 @@ class FixedKernel:
         owner = _kiln.LaunchOwner(
             self,
             revalidate=self._revalidate,
-            compile=self._compile,
+            compile=answering(self._compile),
             forget=self._forget,
             refusals=self._make_refusals,
         )
@@ -61,17 +62,9 @@ class FixedKernel:
             describes_pointers=False,
         )
 
-    def _compile(
-        self,
-        found: list[Parameter],
-        options: dict[str, Any],
-        key: bytes,
-        disjoint: list[bool],
-        device: int,
-        prefix: str,
-    ) -> Any:
+    def _compile(self, request: CodeRequest) -> Any:
         compiled = self.compiled
-        for parameter, given in zip(compiled.parameters, found, strict=True):
+        for parameter, given in zip(compiled.parameters, request.parameters, strict=True):
             problem = _difference(parameter, given)
             if problem is not None:
                 self._refuse(parameter.name, *problem)
@@ -80,14 +73,14 @@ class FixedKernel:
                 "expected code that is loaded (because it was compiled for a GPU that is not here), got"
                 f" {compiled.metadata.target.name} code without a device"
             )
-        if device != compiled.device:
+        if request.device != compiled.device:
             place = "the CPU" if compiled.device < 0 else f"CUDA device {compiled.device}"
             raise self._error(
                 f"expected arrays on {place} (because the code is loaded there), got"
-                f" {'arrays of the host' if device < 0 else f'arrays on CUDA device {device}'}"
+                f" {'arrays of the host' if request.device < 0 else f'arrays on CUDA device {request.device}'}"
             )
         names = array_names(compiled.parameters)
-        for name, alone, is_alone in zip(names, compiled._disjoint, disjoint, strict=False):
+        for name, alone, is_alone in zip(names, compiled._disjoint, request.disjoint, strict=False):
             if alone and not is_alone:
                 self._refuse(name, "an array that no other argument overlaps", "one that does")
         return compiled

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kiln.frontend.struct import constexpr_fields, is_struct
+
+if TYPE_CHECKING:
+    from kiln.frontend.signature import Parameter
 
 # Switches that compiled code depends on; a launch notices when one changes.
 CODE_SWITCHES = ("target", "check", "device_assert", "line_info", "ptxas", "libdevice")
@@ -55,6 +58,22 @@ OPTION_KINDS = {
     "streaming": "True or False",
     "describe_pointers": "True or False",
 }
+
+
+class CodeRequest(NamedTuple):
+    """What a launcher asks its owner for when a key is new to it."""
+
+    parameters: list[Parameter]  # specialised
+    options: dict[str, Any]  # those of the launch
+    key: bytes
+    disjoint: list[bool]  # by array: no other overlaps its storage
+    device: int  # the GPU's number, -1 for the CPU, -2 if nothing will run
+    prefix: str  # what `revalidate` gave the launch, on the same thread
+
+
+def answering(compile: Callable[[CodeRequest], Any]) -> Callable[..., Any]:
+    """`compile` as launchers call it: with a request's fields, in order."""
+    return lambda *fields: compile(CodeRequest(*fields))
 
 
 def is_traced_by_torch() -> bool:

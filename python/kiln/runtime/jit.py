@@ -23,8 +23,10 @@ from kiln.runtime.interface import (
     CODE_SWITCHES,
     LAUNCH_OPTIONS,
     OPTION_KINDS,
+    CodeRequest,
     KernelInterface,
     MockTensor,
+    answering,
     is_traced_by_torch,
     module_attribute,
 )
@@ -32,7 +34,6 @@ from kiln.runtime.interface import (
 if TYPE_CHECKING:
     from kiln import _kiln
     from kiln._kiln import LaunchTerms
-    from kiln.frontend.signature import Parameter
     from kiln.runtime.metadata import CpuUsage, KernelMetadata
 
 # Launch options that targets act on, with the compiler's names for them; the others are recorded in the metadata.
@@ -170,7 +171,7 @@ class JITFunction(KernelFunction, KernelInterface):
                 owner = _kiln.LaunchOwner(
                     self,
                     revalidate=self._revalidate,
-                    compile=self._compile,
+                    compile=answering(self._compile),
                     forget=self._forget,
                     refusals=self.make_refusals,
                 )
@@ -285,44 +286,36 @@ class JITFunction(KernelFunction, KernelInterface):
             describes_pointers=self.describes_pointers(),
         )
 
-    def _compile(
-        self,
-        found: list[Parameter],
-        options: dict[str, Any],
-        key: bytes,
-        disjoint: list[bool],
-        device: int,
-        prefix: str,
-    ) -> CompiledKernel:
-        """Compiled code for a new key; threads that ask for the same key share one compile. `prefix`: what
-        `_revalidate` gave the launch, on the same thread."""
-        # The key has the process id: a compile that another thread began before a fork does not continue in the child.
-        claim = (os.getpid(), prefix, key, device)
+    def _compile(self, request: CodeRequest) -> CompiledKernel:
+        """Compiled code for a new key; threads that ask for the same key share one compile."""
+        place = (request.prefix, request.key, request.device)
+        # With the process id: a compile that another thread began before a fork does not continue in the child.
+        claim = (os.getpid(), *place)
         with _lock:
             lock = self._compiling.setdefault(claim, threading.Lock())
         with lock:
-            compiled = self._compiled.get((prefix, key, device))
+            compiled = self._compiled.get(place)
             if compiled is None:
                 if self._compiled and knobs.is_told("jit"):
                     from kiln.runtime import recompiles
 
-                    reason = recompiles.reason(found, disjoint, device, prefix, options, self._compiled)
+                    reason = recompiles.reason(request, self._compiled)
                     knobs.tell("jit", "%s is compiled again: %s", self.__name__, reason)
-                compiled = compile_kernel(self, found, options, disjoint, device)
-                compiled.options = dict(options)
-                self._compiled[prefix, key, device] = compiled
-                self._watch_constants(found, key, device, compiled)
+                compiled = compile_kernel(self, request.parameters, request.options, request.disjoint, request.device)
+                compiled.options = dict(request.options)
+                self._compiled[place] = compiled
+                self._watch_constants(request, compiled)
         with _lock:
             self._compiling.pop(claim, None)
         return compiled
 
-    def _watch_constants(self, found: list[Parameter], key: bytes, device: int, compiled: CompiledKernel) -> None:
+    def _watch_constants(self, request: CodeRequest, compiled: CompiledKernel) -> None:
         """Makes the prefix cover jit functions passed as arguments, directly or as methods of structs: their globals
         may change too."""
-        new = [f for f in functions_in(found) if f is not self and f not in self._constants]
+        new = [f for f in functions_in(request.parameters) if f is not self and f not in self._constants]
         if new:
             self._constants += new
-            self._compiled[self._make_prefix(), key, device] = compiled
+            self._compiled[self._make_prefix(), request.key, request.device] = compiled
             self._launcher.invalidate()
 
     def _forget(self, compiled: CompiledKernel) -> None:

@@ -2,47 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from kiln.frontend.signature import array_names
-from kiln.runtime.interface import CODE_SWITCHES
+from kiln.runtime.interface import CODE_SWITCHES, CodeRequest
 
 
-def reason(
-    parameters: Sequence[Any],
-    disjoint: Sequence[bool],
-    device: int,
-    prefix: str,
-    options: Mapping[str, Any],
-    others: Mapping[tuple[str, bytes, int], Any],
-) -> str:
+def reason(request: CodeRequest, others: Mapping[tuple[str, bytes, int], Any]) -> str:
     """What distinguishes this launch from the existing code that has most in common with it. `others`: compiled kernels
     by prefix, key and device, the latest last."""
     nearest: list[str] | None = None
     for (other_prefix, _, other_device), other in reversed(list(others.items())):
-        found = _differences(parameters, disjoint, device, prefix, options, other_prefix, other_device, other)
+        found = _differences(request, other_prefix, other_device, other)
         if nearest is None or len(found) < len(nearest):
             nearest = found
     return "; ".join(nearest) if nearest else "its code was dropped"
 
 
-def _differences(
-    parameters: Sequence[Any],
-    disjoint: Sequence[bool],
-    device: int,
-    prefix: str,
-    options: Mapping[str, Any],
-    other_prefix: str,
-    other_device: int,
-    other: Any,
-) -> list[str]:
+def _differences(request: CodeRequest, other_prefix: str, other_device: int, other: Any) -> list[str]:
+    parameters, options, _, disjoint, device, prefix = request
     found = []
     for now, before in zip(parameters, other.parameters, strict=True):
         if now.spelled != before.spelled:
             found.append(f"{now.name} is {now.spelled}, before {before.spelled}")
     if not found:
-        alone = dict(zip(array_names(list(parameters)), disjoint, strict=False))
+        alone = dict(zip(array_names(parameters), disjoint, strict=False))
         alone_before = dict(zip(array_names(list(other.parameters)), other._disjoint, strict=False))
         for name, is_alone in alone.items():
             if is_alone != alone_before.get(name):

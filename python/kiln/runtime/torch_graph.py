@@ -31,7 +31,7 @@ import torch
 
 from kiln.frontend.struct import MARK
 from kiln.runtime.autotuner import Autotuner, Heuristics
-from kiln.runtime.interface import LAUNCH_OPTIONS, MockTensor
+from kiln.runtime.interface import LAUNCH_OPTIONS, CodeRequest, MockTensor
 
 _library = torch.library.Library("kiln", "FRAGMENT")
 _ARGUMENTS = "str form, Tensor(a!)[] written, Tensor[] read, SymInt[] numbers, float[] floats"
@@ -264,8 +264,8 @@ def _stored(kernel: Any, config: Any, tokens: str, dtypes: Any, constants: tuple
     class Probe(JITFunction):
         """A launcher's owner that stops at the request for compiled code."""
 
-        def _compile(self, found: Any, *_: Any) -> Any:
-            raise _Found(found)
+        def _compile(self, request: CodeRequest) -> Any:
+            raise _Found(request.parameters)
 
     base = _base(kernel)
     tensors = [_Place(dtype, i) for i, dtype in enumerate(dtypes)]

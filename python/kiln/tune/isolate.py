@@ -31,6 +31,7 @@ from kiln.tune.race import Disqualified
 
 if TYPE_CHECKING:
     from kiln import _kiln
+    from kiln.runtime.interface import CodeRequest
 
 # Seconds for a process to start and import everything, and to receive code.
 START_TIMEOUT = 120.0
@@ -454,7 +455,7 @@ class _Server:
         class Fixed(FixedKernel):
             """The arguments are those that the code was compiled for."""
 
-            def _compile(self, *_: Any) -> Any:
+            def _compile(self, request: CodeRequest) -> Any:
                 return self.compiled
 
         fixed = Fixed(_Code(job))
