@@ -9,7 +9,7 @@ import kiln.language as kl
 from kiln.errors import CompilationError
 from kiln.frontend import scope
 from kiln.frontend.derivative import with_derivative
-from kiln.frontend.emitter import current
+from kiln.frontend.emission import current
 from kiln.frontend.visitor import Visitor
 from kiln.kernels.fast import exp2_flushed, reciprocal
 from kiln.kernels.operator import strides

@@ -3,7 +3,8 @@
 signature.py   what a kernel is compiled for (plain data)
 function.py    a captured function: parameters, source, references to the outside, cache key
 source.py      finding the source text of a function
-emitter.py     the open module: ops, constants, regions, locations; `current()` for the language
+emission.py    the emission that this thread is in: `current()` for the language
+emitter.py     the open module: ops, constants, regions, locations
 visitor.py     the walk over one function, made of expressions.py, statements.py, loops.py and calls.py
 entry.py       `emit`: from a kernel and its parameters to a module
 """

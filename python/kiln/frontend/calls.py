@@ -19,6 +19,7 @@ from kiln.frontend import struct as structs
 from kiln.frontend.arguments import argument_node, culprit_node
 from kiln.frontend.function import BoundFunction, KernelFunction, plain
 from kiln.frontend.python_builtins import TABLE, PythonBuiltin
+from kiln.frontend.struct import as_argument
 from kiln.frontend.walker import Walker
 from kiln.language import types, values
 
@@ -244,11 +245,9 @@ def call_function(emitter: Emitter, function: KernelFunction, args: list[Any], k
 
 
 def _emit_function(emitter: Emitter, function: KernelFunction, arguments: dict[str, Any]) -> EmittedFunction:
-    from kiln.frontend.visitor import Visitor
-
     symbol = emitter.symbol(function.__name__)
     outer = emitter.visitor
-    visitor = Visitor(emitter, function, {})
+    visitor = emitter.make_visitor(emitter, function, {})
     emitter.visitor = visitor
     emitter.chain.append(function)
     try:
@@ -272,9 +271,7 @@ def _emit_function(emitter: Emitter, function: KernelFunction, arguments: dict[s
 def _emit_in_place(
     emitter: Emitter, function: KernelFunction, arguments: dict[str, Any], caller: Visitor | None
 ) -> Any:
-    from kiln.frontend.visitor import Visitor
-
-    visitor = Visitor(emitter, function, arguments, caller.location() if caller is not None else None)
+    visitor = emitter.make_visitor(emitter, function, arguments, caller.location() if caller is not None else None)
     emitter.visitor = visitor
     emitter.chain.append(function)
     try:
@@ -330,17 +327,6 @@ def bind_arguments(function: KernelFunction, args: list[Any], kwargs: dict[str, 
             f" {name}({', '.join(p.name for p in parameters)}), got none for {', '.join(missing)}"
         )
     return result
-
-
-def as_argument(value: Any) -> Any:
-    """The value a parameter is bound to. A call inside a kernel passes each value unchanged, whether or not the
-    parameter is annotated `kl.constexpr` (as in Triton; public kernels rely on it): an operation that needs a constant
-    raises the error itself."""
-    if isinstance(value, (bool, int, float, str, type(None), types.type_, KernelFunction)):
-        value = values.constexpr(value)
-    elif isinstance(value, (tuple, list)) and not isinstance(value, BoundFunction):
-        value = structs.of_host(value, [as_argument(item) for item in value])
-    return value
 
 
 def _key(value: Any) -> Any:

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kiln.errors import CompilationError
-from kiln.frontend.emitter import Emitter, Step, current
+from kiln.frontend.emission import current
+from kiln.frontend.emitter import Emitter, Step
 from kiln.language import values
 from kiln.language.builtin import builtin
 

@@ -1,23 +1,20 @@
 """The module being emitted: ops, constants, regions and calls, placed at the source position being visited.
 
-The language emits through `current()`; only the visitor moves the position. One emission belongs to one thread.
+Only the visitor moves the position. One emission belongs to one thread, see emission.py.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kiln.errors import CompilationError, SourceRange, UsageError
+from kiln.errors import CompilationError, SourceRange
 
 if TYPE_CHECKING:
     from kiln.frontend.calls import EmittedFunction
     from kiln.frontend.visitor import Visitor
-
-_state = threading.local()
 
 # Ops with side effects (and loads), with their names in kernels. Ops that may be pure have an `isPure` attribute.
 _EFFECTS = {
@@ -34,22 +31,6 @@ _EFFECTS = {
 _EFFECTS_OF_ELEMENTS = ("tile.load", "tile.store", "tile.atomic_rmw", "tile.assert")
 
 
-def active() -> Emitter | None:
-    """The emitter of the kernel this thread is compiling, if it is compiling one."""
-    return getattr(_state, "emitter", None)
-
-
-def current() -> Emitter:
-    """The emitter of the kernel this thread is compiling; an error outside a kernel."""
-    emitter = active()
-    if emitter is None:
-        raise UsageError(
-            "functions of kiln.language work only inside a kernel",
-            hint="decorate the function that calls it with @kiln.jit and launch it, kernel[grid](...)",
-        )
-    return emitter
-
-
 @dataclass
 class Step:
     """A recorded op. ``outermost``: it is not in a region of another recorded op."""
@@ -64,10 +45,12 @@ class Step:
 class Emitter:
     """One module under construction."""
 
-    def __init__(self, target: str = "") -> None:
+    def __init__(self, make_visitor: type[Visitor], target: str = "") -> None:
         from kiln._kiln import Builder
 
         self.builder = Builder()
+        self.make_visitor = make_visitor
+        """Of a function and its scope: calls emit other functions with it."""
         self.target = target
         """The row of the target table that the kernel sees; if empty, the one that the switches select."""
         self.visitor: Visitor | None = None
@@ -89,15 +72,6 @@ class Emitter:
         self._least_depth = 0
         self._symbols: set[str] = set()
         self._placed = -1
-
-    @contextmanager
-    def activate(self) -> Iterator[Emitter]:
-        outer = active()
-        _state.emitter = self
-        try:
-            yield self
-        finally:
-            _state.emitter = outer
 
     # -- ops ---------------------------------------------------------------------------------
 
@@ -295,12 +269,11 @@ class Emitter:
     def _blame_combine(self, fn: Any, message: str, hint: str | None = None) -> CompilationError:
         """An error about a combine function: the caret at the place where it was passed, a note at its definition."""
         from kiln.frontend.function import KernelFunction
-        from kiln.frontend.visitor import Visitor
 
         error = CompilationError(message, hint=hint)
         error.culprit = (fn,)
         if isinstance(fn, KernelFunction):
-            error.note(f"{fn.__name__} is defined here", Visitor(self, fn, {}).range(fn.tree))
+            error.note(f"{fn.__name__} is defined here", self.make_visitor(self, fn, {}).range(fn.tree))
         return error
 
     def _combined(self, fn: Any, part: Any, ty: Any, count: int, types: list[Any]) -> int:

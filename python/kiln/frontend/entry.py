@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kiln.errors import CompilationError, InternalError, KilnError
 from kiln.frontend import scope as scopes
 from kiln.frontend import struct as structs
+from kiln.frontend.emission import emitting
 from kiln.frontend.emitter import Emitter
 from kiln.frontend.function import KernelFunction
 from kiln.frontend.signature import FlatParameter, Parameter, flat_parameters
@@ -32,9 +33,9 @@ def emit(
     `disjoint`, for each pointer in order: no valid access through another pointer reaches its storage.
     `target`: the row of the target table that kernels see by `kl.target_info`; nothing else here depends on it.
     """
-    emitter = Emitter(target)
+    emitter = Emitter(Visitor, target)
     try:
-        with emitter.activate():
+        with emitting(emitter):
             return _emit(emitter, fn, list(parameters), name or fn.__name__, disjoint)
     except (KilnError, KeyboardInterrupt):
         raise

@@ -363,8 +363,8 @@ class KernelFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Emits the call, inside a kernel that is being compiled; an error elsewhere."""
-        emitter = sys.modules.get("kiln.frontend.emitter")
-        active = emitter.active() if emitter is not None else None
+        emission = sys.modules.get("kiln.frontend.emission")
+        active = emission.active() if emission is not None else None
         if active is None:
             from kiln.errors import UsageError
 

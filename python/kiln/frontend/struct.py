@@ -220,6 +220,19 @@ def of_host(value: Any, items: Sequence[Any]) -> values.tuple:
     return values.tuple(items, getattr(value, "_fields", None), class_of(value))
 
 
+def as_argument(value: Any) -> Any:
+    """The value a parameter is bound to. A call inside a kernel passes each value unchanged, whether or not the
+    parameter is annotated `kl.constexpr` (as in Triton; public kernels rely on it): an operation that needs a constant
+    raises the error itself."""
+    from kiln.language import types, values
+
+    if isinstance(value, (bool, int, float, str, type(None), types.type_, KernelFunction)):
+        value = values.constexpr(value)
+    elif isinstance(value, (tuple, list)) and not isinstance(value, BoundFunction):
+        value = of_host(value, [as_argument(item) for item in value])
+    return value
+
+
 def construct(cls: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> values.tuple:
     """`Rows(pointer, stride, n)` in a kernel."""
     name, fields = cls.__name__, cls._fields
@@ -237,7 +250,6 @@ def construct(cls: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> values.t
     if missing:
         raise CompilationError(f"expected {len(missing)} more field{'s' * (len(missing) > 1)} of {shown}, got none for"
                                f" {', '.join(missing)}")  # fmt: skip
-    from kiln.frontend.calls import as_argument
     from kiln.language import values
 
     items = [given[field] if field in given else as_argument(cls._field_defaults[field]) for field in fields]
@@ -246,8 +258,6 @@ def construct(cls: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> values.t
 
 
 def _replace(value: values.tuple, changes: dict[str, Any]) -> values.tuple:
-    from kiln.frontend.calls import as_argument
-
     for key in changes:
         _check_field(value.cls, key)
     fields = value.fields or []

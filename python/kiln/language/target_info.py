@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from kiln.frontend.emission import active
 from kiln.frontend.function import constexpr_function
 
 
@@ -29,7 +30,6 @@ def current_target() -> Target:
     >>> kl.static_assert(kl.target_info.current_target().backend != "hip")
     """
     from kiln import _kiln, compiler
-    from kiln.frontend.emitter import active
     from kiln.runtime.metadata import TargetMetadata
 
     emitter = active()

@@ -9,6 +9,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from kiln.frontend.emission import active, current
+
 from ..types import block_type, of_shape, type_
 from ..values import tensor
 
@@ -22,7 +24,6 @@ def error(message: str, hint: str | None = None, argument: str | None = None, va
     value      the value at fault, compared by identity, where the parameter is not known here
     """
     from kiln.errors import CompilationError, UsageError
-    from kiln.frontend.emitter import active
 
     if active() is None:
         return UsageError(message, hint)
@@ -51,9 +52,7 @@ def check_calculates(*elements: type_) -> None:
 
 
 def emitter() -> Any:
-    from kiln.frontend import emitter as module
-
-    return module.current()
+    return current()
 
 
 def emit(
