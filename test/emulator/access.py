@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from .arithmetic import bits_of
-from .memory import bounds, check_alignment
+from .barriers import send
+from .memory import addresses_of, bounds, check_alignment
 from .operation import Run, operation
-from .ptx import ARGUMENTS_BASE, SHARED_BASE, Address, Fault, Instruction
+from .ptx import ARGUMENTS_BASE, SHARED_BASE, Fault, Instruction
 
 CACHES = ("nc cg cs ca wt lu cv weak volatile relaxed acquire release acq_rel cta gpu sys cluster global shared "
           "shared::cta shared::cluster L1::evict_first L1::evict_last L1::evict_normal L1::no_allocate "
@@ -20,12 +21,6 @@ CACHES = ("nc cg cs ca wt lu cv weak volatile relaxed acquire release acq_rel ct
 
 def is_shared(ins: Instruction) -> bool:
     return any(m.startswith("shared") for m in ins.modifiers)
-
-
-def addresses_of(machine: Any, address: Address, lanes: Any, shared: bool) -> np.ndarray:
-    """Addresses as 64-bit numbers; those of shared memory may be in 32-bit registers."""
-    base = machine.read("u32" if shared else "s64", address.row, lanes)
-    return base.astype(np.int64) + address.offset
 
 
 def check_waited(machine: Any) -> None:
@@ -114,8 +109,6 @@ def _check_end(block: Any, places: np.ndarray, size: int) -> None:
 @operation("st", CACHES + "async mbarrier::complete_tx::bytes")
 def _store(ins: Instruction) -> Run:
     if "async" in ins.modifiers:
-        from .barriers import send
-
         return send(ins)
     address, source, *_ = ins.operands
     rows = source if isinstance(source, tuple) else (source,)

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from .access import addresses_of
 from .arithmetic import bits_of
 from .communication import check_together
-from .memory import SHARED_BASE, WINDOW
+from .memory import WINDOW, addresses_of
 from .operation import YIELD, Flight, Run, Wait, operation
 from .ordering import BY_COPIES, Clock, Mark, joined
-from .ptx import Fault, Instruction, Unsupported
+from .ptx import SHARED_BASE, Fault, Instruction, Unsupported
 
 LARGEST_BYTES = (1 << 20) - 1
 

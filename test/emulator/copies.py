@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .access import addresses_of, check_waited
+from .access import check_waited
 from .barriers import Mbarrier, mbarrier_at
-from .memory import WINDOW
+from .memory import WINDOW, addresses_of
 from .operation import Flight, Run, operation
 from .ordering import BY_COPIES, BY_PROXY, Mark
 from .ptx import ARGUMENTS_BASE, ARGUMENTS_ROOM, SHARED_BASE, Address, Fault, Instruction, Unsupported

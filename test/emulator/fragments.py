@@ -12,8 +12,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from .access import addresses_of
 from .communication import check_together
+from .memory import addresses_of
 from .operation import Run, operation
 from .ptx import SHARED_BASE, Fault, Instruction, Unsupported
 

@@ -9,12 +9,18 @@ from typing import Any
 import numpy as np
 
 from .ordering import Shadow
-from .ptx import SHARED_BASE, Fault
+from .ptx import SHARED_BASE, Address, Fault
 
 WORDS: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 # Addresses of another block's shared memory are 32 bits wide: its rank in the cluster, plus one, above this bit.
 WINDOW = 24
 MOST_BLOCKS = (1 << 32 - WINDOW) - 2
+
+
+def addresses_of(machine: Any, address: Address, lanes: Any, shared: bool) -> np.ndarray:
+    """Addresses as 64-bit numbers; those of shared memory may be in 32-bit registers."""
+    base = machine.read("u32" if shared else "s64", address.row, lanes)
+    return base.astype(np.int64) + address.offset
 
 
 def check_alignment(addresses: np.ndarray, size: int) -> None:
