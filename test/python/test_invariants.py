@@ -319,18 +319,9 @@ def cycle_in(graph: dict[str, set[str]]) -> list[str]:
 RINGS = {
     "kiln.frontend.function": {"kiln.frontend.struct"},
     "kiln.kernels.gemm.configs": {"kiln.kernels.gemm.tuned"},
-    "kiln.language.core": {"kiln.language"},
-    "kiln.language.loops": {"kiln.language.semantic.shape"},
-    "kiln.language.semantic.arithmetic": {"kiln.language.semantic.dot"},
     "kiln.language.semantic.cast": {"kiln.language.semantic.arithmetic"},
-    "kiln.language.semantic.promotion": {"kiln.language.semantic.cast"},
-    "kiln.language.types": {"kiln.language.semantic.promotion", "kiln.language.values"},
-    "kiln.language.values": {
-        "kiln.language.semantic",
-        "kiln.language.semantic.build",
-        "kiln.language.semantic.descriptor",
-        "kiln.language.semantic.shape",
-    },
+    "kiln.language.types": {"kiln.language.semantic.operand"},
+    "kiln.language.values": {"kiln.language.semantic"},
     "kiln.runtime.autotuner": {"kiln.runtime.torch_graph"},
     "kiln.runtime.jit": {"kiln.runtime.torch_graph"},
 }

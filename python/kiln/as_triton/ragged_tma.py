@@ -15,7 +15,7 @@ from kiln.language.semantic import descriptor
 from kiln.language.semantic.arithmetic import binary, extremum
 from kiln.language.semantic.build import error
 from kiln.language.semantic.cast import cast
-from kiln.language.semantic.promotion import to_tensor
+from kiln.language.semantic.operand import to_tensor
 from kiln.language.types import int64
 from kiln.language.values import tensor_descriptor, unwrap, unwrap_deep
 from kiln.tools.tensor_descriptor import TensorDescriptor

@@ -339,3 +339,5 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
+
+core._names.update((name, globals()[name]) for name in __all__)

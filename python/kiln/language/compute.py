@@ -11,7 +11,7 @@ from .semantic import arithmetic, combine, elementwise, memory
 from .semantic import dot as products
 from .semantic.build import error
 from .semantic.cast import scalar_type
-from .semantic.promotion import describe
+from .semantic.operand import describe
 from .types import float32
 from .values import tensor, unwrap
 

@@ -15,9 +15,11 @@ CONSTEXPR_0 = constexpr(0)
 __all__ = ["CONSTEXPR_0", "builtin", "extern", "get_int_dtype", "is_builtin"]
 
 
-def __getattr__(name: str) -> Any:
-    import kiln.language
+_names: dict[str, Any] = {}
+"""The other names of the language, which the package adds once it has them."""
 
-    if name.startswith("_") or name not in kiln.language.__all__:
+
+def __getattr__(name: str) -> Any:
+    if name not in _names:
         raise AttributeError(f"module 'kiln.language.core' has no attribute {name!r}")
-    return getattr(kiln.language, name)
+    return _names[name]

@@ -8,7 +8,7 @@ from typing import Any
 from .builtin import builtin
 from .semantic import debug
 from .semantic.build import error
-from .semantic.promotion import describe, spell
+from .semantic.operand import describe, spell
 from .values import tensor, unwrap
 
 

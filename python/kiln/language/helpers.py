@@ -8,7 +8,7 @@ from .builtin import builtin
 from .semantic import combine
 from .semantic.build import error
 from .semantic.cast import scalar_type
-from .semantic.promotion import describe
+from .semantic.operand import describe
 from .values import constexpr, unwrap
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
+from .semantic.operand import constexpr_int
 from .values import constexpr, unwrap
 
 
@@ -65,8 +66,6 @@ class static_range:
         self.start = constexpr(0) if one else arg1
         self.end = arg1 if one else arg2
         self.step = constexpr(1) if unwrap(step) is None else step
-        from .semantic.shape import constexpr_int
-
         for name, value in (("start", self.start), ("end", self.end), ("step", self.step)):
             constexpr_int(value, f"the {name} of kl.static_range")
 

@@ -12,8 +12,8 @@ from .builtin import builtin
 from .semantic import arithmetic, elementwise
 from .semantic.build import constant, error
 from .semantic.cast import bitcast, cast
-from .semantic.promotion import describe, to_tensor
-from .semantic.shape import broadcast_many, constexpr_int
+from .semantic.operand import constexpr_int, describe, to_tensor
+from .semantic.shape import broadcast_many
 from .types import int32, int64, uint32, uint64
 from .values import tensor, unwrap
 

@@ -8,7 +8,7 @@ from . import semantic, values
 from .builtin import builtin
 from .semantic import shape
 from .semantic.build import error
-from .semantic.shape import constexpr_int
+from .semantic.operand import constexpr_int
 from .values import tensor
 
 

@@ -14,7 +14,7 @@ from .helpers import *  # noqa: F403
 from .semantic import arithmetic, combine, elementwise
 from .semantic.build import error
 from .semantic.cast import cast, scalar_type, widened_float
-from .semantic.promotion import describe, to_tensor
+from .semantic.operand import describe, to_tensor
 from .shapes import bitonic_merge as bitonic_merge
 from .shapes import flip as flip
 from .shapes import interleave as interleave

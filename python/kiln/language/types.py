@@ -347,9 +347,11 @@ def check_shape(shape: Sequence[int], argument: str | None = None) -> tuple[int,
     for dim, side in enumerate(shape):
         side = getattr(side, "value", side)
         if isinstance(side, bool) or not isinstance(side, int):
+            from .semantic.operand import describe_side
+
             raise _error(
-                f"expected constexpr sides (because a tile's shape is fixed at compile time), got {_describe(side)}"
-                f" in dimension {dim}",
+                "expected constexpr sides (because a tile's shape is fixed at compile time), got"
+                f" {describe_side(side)} in dimension {dim}",
                 hint="divide with // to stay with integers"
                 if isinstance(side, float)
                 else "declare the parameter it comes from as kl.constexpr",
@@ -376,13 +378,6 @@ def check_shape(shape: Sequence[int], argument: str | None = None) -> tuple[int,
             argument=argument,
         )
     return tuple(sides)
-
-
-def _describe(value: object) -> str:
-    from .semantic.promotion import describe
-    from .values import tensor
-
-    return f"a value of type {value.type}" if isinstance(value, tensor) else describe(value)
 
 
 class block_type(type_):

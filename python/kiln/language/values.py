@@ -19,6 +19,7 @@ from .types import (
     block_type,
     constexpr_type,
     dtype,
+    int64,
     pointer_type,
     tensor_descriptor_type,
     tuple_type,
@@ -135,9 +136,9 @@ class constexpr(Operators):
             raise AttributeError(name)
         value = self.value
         if is_number(value) and not hasattr(value, name) and hasattr(tensor, name):
-            from .semantic import to_tensor
+            from . import semantic
 
-            return getattr(to_tensor(value), name)
+            return getattr(semantic.to_tensor(value), name)
         return getattr(value, name)
 
     def __reduce__(self) -> Any:
@@ -311,9 +312,9 @@ class tensor(Operators):
     @property
     def T(self) -> tensor:
         """The transpose of a matrix."""
-        from .semantic.shape import transpose
+        from . import semantic
 
-        return transpose(self)
+        return semantic.transpose(self)
 
     def logical_and(self, other: Any) -> tensor:
         from . import semantic
@@ -478,9 +479,9 @@ class tensor_descriptor:
     @property
     def handle(self) -> int:
         """A new `!tile.desc`, made at each use (the op is pure; duplicates fold)."""
-        from .semantic.descriptor import make_handle
+        from . import semantic
 
-        return make_handle(self)
+        return semantic.make_handle(self)
 
     @property
     def block_type(self) -> block_type:
@@ -560,11 +561,10 @@ def _take(like: Any, handles: list[int]) -> Any:
 
 
 def _take_descriptor(like: tensor_descriptor_type, handles: list[int]) -> tensor_descriptor:
-    from .semantic.build import constant
-    from .types import int64
+    from . import semantic
 
     base, *rest = [tensor(handles.pop(0), part) for part in like.parts()]
     shape, strides = rest[: like.rank], rest[like.rank :]
     # Every descriptor's last stride is 1; the constant tells the compiler so.
-    strides[-1] = constant(int64, 1)
+    strides[-1] = semantic.constant(int64, 1)
     return tensor_descriptor(like, base, shape, strides)

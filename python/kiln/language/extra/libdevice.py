@@ -15,7 +15,8 @@ from ..builtin import builtin
 from ..semantic import arithmetic, elementwise
 from ..semantic.build import constant, emit, error, shaped
 from ..semantic.cast import bitcast, cast
-from ..semantic.promotion import broadcast_pair, to_tensor
+from ..semantic.operand import to_tensor
+from ..semantic.promotion import broadcast_pair
 from ..types import float16, float32, float64, int1, int32, int64, uint32, uint64
 from ..values import tensor
 

@@ -1,10 +1,10 @@
 """The semantics of the language: typing rules, and the IR that each operation becomes.
 
-The front end calls the functions exported here for Python's own syntax, and `kiln.language.core` for functions.
+The front end and the values of kernels call the functions exported here for Python's own syntax; functions of the
+language call the files.
 """
 
 from .arithmetic import (
-    binary,
     compare,
     condition,
     logical_and,
@@ -13,9 +13,13 @@ from .arithmetic import (
     unary,
     where,
 )
+from .build import constant
 from .cast import bitcast, cast
-from .promotion import broadcast_pair, common_type, describe, number_type, promote, to_tensor
-from .shape import subscript
+from .descriptor import make_handle
+from .operand import describe, number_type, to_tensor
+from .operators import binary
+from .promotion import broadcast_pair, common_type, promote
+from .shape import subscript, transpose
 
 __all__ = [
     "binary",
@@ -25,14 +29,17 @@ __all__ = [
     "common_type",
     "compare",
     "condition",
+    "constant",
     "describe",
     "logical_and",
     "logical_not",
     "logical_or",
+    "make_handle",
     "number_type",
     "promote",
     "subscript",
     "to_tensor",
+    "transpose",
     "unary",
     "where",
 ]

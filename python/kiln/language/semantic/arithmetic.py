@@ -9,11 +9,12 @@ from ..types import PropagateNan, as_const, float32, int1, int64
 from ..values import COMPARISONS, FOLD, constexpr, is_number, tensor, unwrap
 from .build import APPROXIMATE, constant, emit, error, shaped
 from .cast import cast, float_op
-from .promotion import broadcast_pair, describe, promote, to_tensor
+from .operand import describe, to_tensor
+from .promotion import broadcast_pair, promote
 
 
 def binary(op: str, a: Any, b: Any) -> Any:
-    """`a op b` for Python's arithmetic and bit operators. Two constexprs fold."""
+    """`a op b` for Python's arithmetic and bit operators, except `@` of tensors. Two constexprs fold."""
     if not isinstance(a, tensor) and not isinstance(b, tensor):
         folded = fold(op, a, b)
         if folded is not None:
@@ -36,10 +37,6 @@ def binary(op: str, a: Any, b: Any) -> Any:
         return shift(op, a, b)
     if op in COMPARISONS:
         return compare(op, a, b)
-    if op == "@":
-        from .dot import dot
-
-        return dot(a, b)
     if op == "**":
         raise error(
             "expected an operator that kernels have, got **", hint="use kl.exp2(y * kl.log2(x)), or x * x for a square"

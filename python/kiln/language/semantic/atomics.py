@@ -9,8 +9,8 @@ from ..values import tensor, unwrap
 from .build import emit, error
 from .cast import cast
 from .memory import CONST, check_mask, check_pointer_operand, is_block_pointer
+from .operand import to_tensor
 from .options import order_attrs
-from .promotion import to_tensor
 from .shape import broadcast_to
 
 

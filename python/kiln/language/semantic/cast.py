@@ -8,7 +8,7 @@ from typing import Any
 from ..types import PropagateNan, bfloat16, dtype, float16, float32, float64, int1, int64, type_, uint8, uint16
 from ..values import is_number, tensor, unwrap
 from .build import check_calculates, constant, emit, error, shaped
-from .promotion import describe, to_tensor
+from .operand import describe, to_tensor
 
 # arith's numbering of rounding modes.
 _ROUNDING = {"rtne": None, "rtz": "3 : i32"}

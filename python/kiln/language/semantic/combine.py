@@ -16,7 +16,8 @@ from ..values import tensor, unwrap
 from .arithmetic import binary, compare, extremum, where
 from .build import emit_many, emitter, error, i32
 from .cast import cast, widened_float
-from .promotion import broadcast_exact, describe, kernel_function, to_tensor
+from .operand import describe, kernel_function, to_tensor
+from .promotion import broadcast_exact
 from .shape import arange, axis_argument, cat, expand_at, gather, reshape, split, transpose
 
 Combine = Callable[..., Any]

@@ -12,7 +12,7 @@ from ..values import tensor, unwrap, unwrap_deep
 from .arithmetic import logical_not, logical_or, to_bool
 from .build import array_i32, array_i64, emit, emit_many, error, string
 from .cast import cast
-from .promotion import describe, to_tensor
+from .operand import describe, to_tensor
 
 
 def device_print(prefix: Any, arguments: Sequence[Any], hexadecimal: Any) -> None:

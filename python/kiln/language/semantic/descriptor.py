@@ -15,7 +15,8 @@ from .arithmetic import binary, compare
 from .build import emitter, error
 from .cast import cast
 from .memory import CONST, bool_as_byte, check_pointer_operand, is_block_pointer, scalar_list
-from .promotion import broadcast_exact, describe, to_tensor
+from .operand import describe, to_tensor
+from .promotion import broadcast_exact
 from .shape import arange, broadcast_to, expand_at, shape_argument
 
 MAX_RANK = 5

@@ -24,7 +24,8 @@ from ..values import tensor, unwrap
 from .arithmetic import binary, compare, where
 from .build import check_calculates, constant, emit, error, i32
 from .cast import bitcast, cast, scalar_type
-from .promotion import broadcast_exact, describe, to_tensor
+from .operand import describe, to_tensor
+from .promotion import broadcast_exact
 from .shape import expand_at, join, reshape, transpose
 
 _PRECISIONS = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")

@@ -12,7 +12,8 @@ from ..types import float32, float64, int64
 from ..values import is_number, tensor, unwrap
 from .build import emit, emit_many, error, i32, shaped, string
 from .cast import cast, float_op, scalar_type
-from .promotion import common_type, describe, kernel_function, number_type, promote, to_tensor, weak_constant
+from .operand import describe, kernel_function, number_type, to_tensor
+from .promotion import common_type, promote, weak_constant
 from .shape import broadcast_many, join, reshape, split
 
 _WIDE = (float32, float64)

@@ -12,8 +12,9 @@ from ..values import is_number, tensor, unwrap
 from . import options
 from .build import array_i32, constant, emit, emit_many, error, shaped
 from .cast import cast
-from .promotion import broadcast_pair, describe, to_tensor
-from .shape import broadcast_to, constexpr_int, shape_argument
+from .operand import constexpr_int, describe, to_tensor
+from .promotion import broadcast_pair
+from .shape import broadcast_to, shape_argument
 
 CONST = "drop the annotation kl.const from the parameter that it comes from, if it is meant to be written"
 

@@ -10,7 +10,7 @@ from kiln.errors import near_match
 from .. import values
 from ..values import unwrap
 from .build import error
-from .promotion import describe
+from .operand import describe
 
 _LOAD_CACHE = {"": "none", ".ca": "ca", ".cg": "cg", ".cs": "cs", ".cv": "cv"}
 _STORE_CACHE = {"": "none", ".wb": "wb", ".cg": "cg", ".cs": "cs", ".wt": "wt"}

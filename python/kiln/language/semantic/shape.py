@@ -11,16 +11,8 @@ from ..types import block_type, check_shape, int1, int32, of_shape
 from ..values import constexpr, is_number, tensor, unwrap
 from .build import array_i32, constant, emit, emit_many, emitter, error, i32, shaped, splat
 from .cast import cast, scalar_type
-from .promotion import broadcast_exact, broadcast_pair, describe, expand_front, to_tensor
-
-
-def constexpr_int(value: Any, what: str, argument: str | None = None) -> int:
-    """An integer that must be known at compile time."""
-    value = unwrap(value)
-    if isinstance(value, bool) or not isinstance(value, int):
-        hint = "declare the parameter it comes from as kl.constexpr" if isinstance(value, tensor) else None
-        raise error(f"expected a constexpr integer as {what}, got {describe(value)}", hint, argument, value)
-    return value
+from .operand import constexpr_int, describe, to_tensor
+from .promotion import broadcast_exact, broadcast_pair, expand_front
 
 
 def shape_argument(shape: Any, argument: str = "shape") -> builtins.tuple[int, ...]:
