@@ -288,18 +288,15 @@ int64_t Chooser::besideRing(ArrayRef<Beside> blocks, const Schedule &schedule) c
   return bytes + (schedule.inTurns() ? schedule.consumers : 1) * exchange;
 }
 
-/// Each group stores its own rows of the single result, once per program and through the copy engine. Nothing orders
-/// the copies of one group with respect to those of another.
+/// Each group stores its own rows of the single result, once per program and through the copy engine.
 bool Chooser::mayEndApart(ProductLoop &product, ArrayRef<Beside> blocks, const Schedule &schedule) const {
-  if (schedule.consumers < 2 || schedule.inTurns() || schedule.swapped || schedule.split || !schedule.stagedStore ||
-      !product.around.empty())
+  if (schedule.inTurns() || schedule.swapped || schedule.split || !schedule.stagedStore || !product.around.empty())
     return false;
   auto isStore = [](const Beside &block) { return block.byEngine && !block.isLoad; };
   const Beside *store = llvm::find_if(blocks, isStore);
   if (store == blocks.end() || llvm::count_if(blocks, isStore) != 1)
     return false;
-  auto memory = storeMemory(store->tile, ctas, /*cutsColumns=*/false);
-  return memory && kgpu::planBoxes(*memory, /*pieces=*/1, store->tile.getDimSize(0) / ctas / schedule.consumers);
+  return rowsStoredApart(store->tile, ctas, schedule.consumers) > 0;
 }
 
 std::optional<Schedule> Chooser::withRoles(ProductLoop &product, std::string &why) {

@@ -345,7 +345,7 @@ void Writer::writeStore(IRMapping &map) {
   SmallVector<Value> offsets;
   for (Value offset : store.getOffsets())
     offsets.push_back(map.lookupOrDefault(offset));
-  CopyOutOp::create(b, memory, storeMap, offsets, /*kind=*/StringAttr());
+  CopyOutOp::create(b, memory, storeMap, offsets, /*kind=*/StringAttr(), schedule.apart);
 }
 
 void Writer::writeRole(Role role) {
@@ -385,9 +385,11 @@ void Writer::run() {
     descs.push_back(target);
   hoistDescriptors(kernel, descs, b);
   if (store) {
-    storeMemory = *schedule::storeMemory(cast<RankedTensorType>(storedTile(store.getValue()).getType()), /*ctas=*/1,
-                                         /*swapped=*/false);
-    storeMap = mapOf(b, target, storeMemory, /*pieces=*/1);
+    auto tile = cast<RankedTensorType>(storedTile(store.getValue()).getType());
+    storeMemory = *schedule::storeMemory(tile, /*ctas=*/1, /*swapped=*/false);
+    // A group that stores its own rows uses boxes that contain only those.
+    storeMap = mapOf(b, target, storeMemory, /*pieces=*/1,
+                     schedule.apart ? rowsStoredApart(tile, /*ctas=*/1, schedule.consumers) : 0);
   }
   query = makeRing(chain.query, schedule.queries);
   keys = makeRing(chain.keys, schedule.stages);

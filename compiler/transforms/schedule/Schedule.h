@@ -40,6 +40,9 @@ struct Schedule {
 std::optional<kgpu::MemType> slotMemory(Factor &factor, int64_t ctas, std::optional<unsigned> cut);
 /// Memory of a matrix that a tile of the result leaves through, or an addend arrives in: divided among the CTAs.
 std::optional<kgpu::MemType> storeMemory(mlir::RankedTensorType tile, int64_t ctas, bool cutsColumns);
+/// Rows of a result that each of `groups` groups stores, if the copy engine can store those of each group by
+/// themselves; otherwise 0. Nothing then orders the copies of one group with respect to those of another.
+int64_t rowsStoredApart(mlir::RankedTensorType tile, int64_t ctas, int64_t groups);
 /// Memory through which CTAs send each other accumulators: each has its own columns of all rows, in blocks of eight by
 /// eight, as a warp holds them. std::nullopt if the rows, or a CTA's columns, are not a power of two.
 std::optional<kgpu::MemType> sumMemory(mlir::RankedTensorType sums, int64_t ctas);

@@ -9,7 +9,7 @@
 // SKIPPED-COUNT-2: kgpu.rescale %{{.*}} : tensor<128x64xf32>
 // SKIPPED-NOT: kgpu.rescale
 
-// CHOSEN: kgpu.schedule = {consumers = 2 : i32, name = "attention", queries = 2 : i32, staged_store, stages = 4 : i32}
+// CHOSEN: kgpu.schedule = {apart, consumers = 2 : i32, name = "attention", queries = 2 : i32, staged_store, stages = 4 : i32}
 
 module attributes {kgpu.num_warps = 8 : i32} {
 // CHECK-LABEL: func.func @attention
@@ -71,7 +71,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 // CHECK-NEXT:  kgpu.release %[[VALUES]]
 // CHECK:     } else {
 // CHECK:       kgpu.release %[[QUERIES]]
-// CHECK:     kgpu.copy_out
+// CHECK:     kgpu.copy_out {{.*}} by_group
 // CHECK:   kgpu.end_role
   func.func @attention(%q: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %k: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %v: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %y: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %tokens: i32, %heads: i32, %stride: i64 {tile.divisibility = 16 : i64}, %scale: f32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
