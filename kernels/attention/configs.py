@@ -23,6 +23,7 @@ class AttentionPlan:
                same direction): programs come longest first, and the first processor would get the longest of each round
     parts      parts of a row's sum, private to threads until the end
     pack       heads that share keys, as rows of one tile
+    splits     programs that share the keys of a block of queries
     """
 
     m: int
@@ -35,6 +36,7 @@ class AttentionPlan:
     around: int = 0
     parts: int = 1
     pack: int = 1
+    splits: int = 1
 
     def options(self, machine: Machine) -> dict[str, Any]:
         if not machine.gpu:

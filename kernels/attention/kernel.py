@@ -14,8 +14,10 @@ import kiln
 import kiln.language as kl
 from kiln.errors import ArgumentError, ResourceError
 from kiln.kernels.attention.configs import AttentionPlan, prefill_plan
-from kiln.kernels.attention.operands import PITCH, Heads, heads_of, is_fetched
+from kiln.kernels.attention.operands import PITCH, Head, Heads, heads_of, is_fetched
 from kiln.kernels.attention.scores import At, Bias, Terms, Visible
+from kiln.kernels.attention.shares import Shares
+from kiln.kernels.counters import zeros
 from kiln.kernels.fast import exp2_flushed
 from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import (
@@ -95,10 +97,15 @@ class Form:
         return first + number % (self.M // self.PACK), head + number // (self.M // self.PACK)
 
     @kiln.jit
-    def start(self, sink, INSIDE: kl.constexpr):
-        """The initial maximum and sum of rows: without any key, or of a sink's logit."""
-        if sink is None:
+    def start(self, sinks, heads, lean, shares, INSIDE: kl.constexpr):
+        """The initial maximum and sum of rows: without any key, or of a sink's logit, which counts in one share."""
+        if sinks is None:
             return kl.full((self.M,), -float("inf"), INSIDE), kl.zeros((self.M, self.PARTS), INSIDE)
+        sink = kl.load(sinks + heads)
+        if lean is not None:
+            sink = sink.to(INSIDE) + lean
+        if shares is not None:
+            sink = kl.where(shares.part() == 0, sink, -float("inf"))
         first = kl.where(kl.arange(0, self.PARTS)[None, :] == 0, 1.0, 0.0)
         top = kl.zeros((self.M,), INSIDE) + sink.to(INSIDE) * POWERS_OF_TWO
         return top, kl.zeros((self.M, self.PARTS), INSIDE) + first
@@ -127,16 +134,41 @@ class Form:
         pairs: kl.constexpr = x.shape[1] // (2 * self.PARTS)
         return kl.sum(kl.sum(x.reshape(x.shape[0], pairs, self.PARTS, 2), axis=3), axis=1)
 
+    @kiln.jit
+    def write(self, result: Head, lse, queries: Head, first, rows, heads, top, total, sums, lean):
+        """Stores a block's results from ``first`` on, and log-sum-exp of its rows."""
+        share = 1.0 / kl.where(total == 0.0, 1.0, total)
+        result.store(first, sums * share[:, None])
+        if lse is not None:
+            # Natural logarithm; a row with no key gives -inf.
+            q = queries.array
+            of_head = queries.number if self.PACK == 1 else queries.batch * q.heads + heads
+            at = of_head * q.tokens + (rows if queries.first is None else queries.first + rows)
+            value = (top + kl.log2(total)) * 0.6931471805599453
+            kl.store(lse + at, value if lean is None else value - lean, mask=rows < queries.tokens)
+
 
 @kiln.jit
 def attention_kernel(
-    q: Heads, k: Heads, v: Heads, y: Heads, lse, scale, sinks, terms: Terms, visible: Visible, turns, PLAN: kl.constexpr
+    q: Heads,
+    k: Heads,
+    v: Heads,
+    y: Heads,
+    lse,
+    scale,
+    sinks,
+    terms: Terms,
+    visible: Visible,
+    turns,
+    shares,
+    PLAN: kl.constexpr,
 ):
     """y = softmax(terms(q kᵀ · scale)) v over the visible keys; lse = log Σ exp, including the sink."""
     M: kl.constexpr = PLAN.M
     TOKENS: kl.constexpr = PLAN.M // PLAN.PACK
     tiles = q.heads if PLAN.PACK == 1 else q.heads // PLAN.PACK
-    number, block = PLAN.place(kl.cdiv(q.longest, TOKENS), q.batches * tiles, turns)
+    blocks = kl.cdiv(q.longest, TOKENS)
+    number, block = PLAN.place(blocks, q.batches * tiles, turns)
     batch, head = number // tiles, number % tiles if PLAN.PACK == 1 else number % tiles * PLAN.PACK
     k_head = head // (q.heads // k.heads)
     first = block * TOKENS
@@ -146,6 +178,8 @@ def attention_kernel(
     keys = k.head(number, batch, k_head, PLAN.N, PLAN.SIZE)
     values = v.head(number, batch, k_head, PLAN.N, PLAN.V_SIZE)
     walk = visible.walk(batch, head, first, queries.tokens, keys.tokens, TOKENS, PLAN.N)
+    if shares is not None:
+        walk, count = shares.of(walk)
     rows, heads = PLAN.rows(first, head)
     of_row = heads if PLAN.PACK == 1 else heads[:, None]
     slope = terms.slope(batch, of_row)
@@ -157,10 +191,7 @@ def attention_kernel(
     tilt = terms.tilt(slope, PLAN.N)
     origin = first + keys.tokens - queries.tokens
     lean = None if tilt is None else slope * (rows - first).to(kl.float32)
-    sink = None if sinks is None else kl.load(sinks + heads)
-    if sink is not None and lean is not None:
-        sink = sink.to(INSIDE) + lean
-    top, total = PLAN.start(sink, INSIDE)
+    top, total = PLAN.start(sinks, heads, lean, shares, INSIDE)
     sums = kl.zeros((M, PLAN.V_SIZE), INSIDE)
     if k.step is not None:
         key = keys.load(walk.key(walk.begin))
@@ -184,14 +215,14 @@ def attention_kernel(
         total = total * correction[:, None] + PLAN.row_sums(weight)
         sums = kl.dot(weight.to(value.dtype), value, sums * correction[:, None])
     total = kl.sum(total, axis=1)
-    share = 1.0 / kl.where(total == 0.0, 1.0, total)
-    result.store(first, sums * share[:, None])
-    if lse is not None:
-        # Natural logarithm; a row with no key gives -inf.
-        of_head = queries.number if PLAN.PACK == 1 else batch * q.heads + heads
-        at = of_head * q.tokens + (rows if queries.first is None else queries.first + rows)
-        value = (top + kl.log2(total)) * 0.6931471805599453
-        kl.store(lse + at, value if lean is None else value - lean, mask=rows < queries.tokens)
+    to = first
+    if shares is not None:
+        top, total, sums, is_last = shares.hand_in(number * blocks + block, count, top, total, sums)
+        # Only the last program writes: outside the sequence nothing is written.
+        to = kl.where(is_last, first, queries.tokens)
+        kl.assume(to >= 0)
+        rows += to - first
+    PLAN.write(result, lse, queries, to, rows, heads, top, total, sums, lean)
 
 
 # ---- the functions that launch it ------------------------------------------------------------------------------------
@@ -216,6 +247,13 @@ def beside_scores(terms: Terms | None) -> tuple[int, bool]:
     steps = (bias.batch_stride or 0, bias.head_stride or 0, bias.row_stride)
     vectors = bias.key_stride == 1 and not any(step % PITCH for step in steps) and not address(bias.data) % PITCH
     return bias.data.itemsize, vectors
+
+
+def shares_of(tiles: int, plan: AttentionPlan, form: Form, like: Any) -> Shares:
+    """Memory for the shares of ``tiles`` blocks of queries."""
+    rows = tiles * plan.splits * form.M
+    sums, statistics = (empty(Spec((rows * width,), inside(like)), like) for width in (form.V_SIZE, 2))
+    return Shares(sums, statistics, zeros(tiles, like), plan.splits)
 
 
 # Tiles that took more than a processor has, with what their code depends on.
@@ -277,13 +315,17 @@ def launch(
         raise ArgumentError("plan", f"expected heads that share keys in one tile, got pack={plan.pack}")
     if side and (side % plan.m or side % plan.n):
         raise ArgumentError("plan", f"expected tiles that divide blocks of {side}, got {plan.m} by {plan.n}")
+    if plan.splits < 1 or (plan.splits > 1 and (visible.blocks is not None or q.starts is not None)):
+        several = ", or several without a block mask and concatenated sequences"
+        raise ArgumentError("plan", f"expected splits=1{several}, got {plan.splits}")
     if machine.gpu and plan.schedule != "attention":
         q, k, v, y = (x.heads(described=False) for x in operands)
     # The greatest product has the greatest score, unless terms are applied, or the scale is negative or zero.
     scaled = terms is not None or not scale > 0
     # Most block masks are nearly causal.
     form = Form(plan.m, plan.n, *sizes, plan.parts, causal or visible.blocks is not None, scaled, plan.pack)
-    attention_kernel[(kiln.cdiv(q.longest, plan.m // plan.pack) * q.batches * (q.heads // plan.pack),)](
+    tiles = kiln.cdiv(q.longest, plan.m // plan.pack) * q.batches * (q.heads // plan.pack)
+    attention_kernel[(tiles, plan.splits) if plan.splits > 1 else (tiles,)](
         q,
         k,
         v,
@@ -294,6 +336,7 @@ def launch(
         Terms() if terms is None else terms._replace(CAUSAL=causal),
         visible,
         Turns(plan.together, plan.around or None) if plan.together > 1 or plan.around else None,
+        shares_of(tiles, plan, form, q.data) if plan.splits > 1 else None,
         PLAN=form,
         **plan.options(machine),
     )

@@ -1,12 +1,16 @@
 """Attention by its schedule: against float64, in every order of warps and copies, over edges of every kind."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from harness import assert_close, random
 from kiln.kernels import attention
-from kiln.kernels.attention import flex_attention, mods, reference
+from kiln.kernels.attention import flex_attention, kernel, mods, reference
+from kiln.kernels.attention.configs import AttentionPlan
 
 ORDERS = (1, -1, 2)
+PLAN = AttentionPlan(128, 128, "attention", parts=4)
 
 
 @pytest.fixture
@@ -37,15 +41,27 @@ def rng(request):
 
 
 def check(
-    rng, in_orders, q_tokens, k_tokens, heads=1, k_heads=1, size=64, dtype="float16", causal=False, batch=1, rise=0
+    rng,
+    in_orders,
+    q_tokens,
+    k_tokens,
+    heads=1,
+    k_heads=1,
+    size=64,
+    dtype="float16",
+    causal=False,
+    batch=1,
+    rise=0,
+    plan=PLAN,
+    **options,
 ):
     q = random(rng, (batch, q_tokens, heads, size), dtype)
     k, v = (random(rng, (batch, k_tokens, k_heads, size), dtype) for _ in range(2))
     if rise:
         q[..., 0] = np.where(np.arange(q_tokens) % 3 == 0, np.sqrt(size), 0)[None, :, None]
         k[..., 0] = (rise * (np.arange(k_tokens) // 64))[None, :, None]
-    y, lse = in_orders(lambda: attention(q, k, v, causal=causal, return_lse=True))
-    exact, exact_lse = reference.attention(q, k, v, causal=causal, return_lse=True)
+    y, lse = in_orders(lambda: attention(q, k, v, causal=causal, return_lse=True, plan=plan, **options))
+    exact, exact_lse = reference.attention(q, k, v, causal=causal, return_lse=True, **options)
     unit = 2.0**-8 if dtype == "bfloat16" else 2.0**-11
     assert np.abs(np.asarray(y, np.float64) - exact).max() <= 4 * unit * np.abs(np.asarray(v, np.float64)).max()
     assert_close(lse, exact_lse, length=k_tokens + size)
@@ -81,7 +97,7 @@ def test_distances(rng, in_orders, causal):
     slopes = np.array([0.5, 0.03125], np.float32)
     exact = reference.attention(q, k, v, alibi_slopes=slopes, causal=causal)
     scale = np.abs(np.asarray(v, np.float64)).max()
-    (y,) = in_orders(lambda: (attention(q, k, v, alibi_slopes=slopes, causal=causal),))
+    (y,) = in_orders(lambda: (attention(q, k, v, alibi_slopes=slopes, causal=causal, plan=PLAN),))
     assert np.abs(np.asarray(y, np.float64) - exact).max() <= 4 * 2.0**-11 * scale
     if not causal:
         # Here the distance counts from the first key, not from the last.
@@ -89,5 +105,37 @@ def test_distances(rng, in_orders, causal):
         exact = reference.attention(q, k, v, score_mod=lambda score: score - slopes[None, :, None, None] * apart)
         heads = (x.swapaxes(1, 2).copy() for x in (q, k, v))
         query, key, value = heads
-        (y,) = in_orders(lambda: (flex_attention(query, key, value, score_mod=mods.alibi, args=(slopes,)),))
+        (y,) = in_orders(lambda: (flex_attention(query, key, value, score_mod=mods.alibi, args=(slopes,), plan=PLAN),))
         assert np.abs(np.asarray(y, np.float64).swapaxes(1, 2) - exact).max() <= 4 * 2.0**-11 * scale
+
+
+# ---- keys shared among programs --------------------------------------------------------------------------------------
+ONE_GROUP = replace(PLAN, m=64, consumers=1)
+
+
+@pytest.fixture
+def counters(monkeypatch):
+    """The counters of each launch; they must be zero after it."""
+    made, zeros = [], kernel.zeros
+    monkeypatch.setattr(kernel, "zeros", lambda count, like: made.append(zeros(count, like)) or made[-1])
+    yield made
+    assert made and not any(np.asarray(each).any() for each in made)
+
+
+@pytest.mark.parametrize("blocks", [None, 2])
+@pytest.mark.parametrize("plan", [replace(PLAN, splits=3), replace(ONE_GROUP, splits=2)], ids=["two groups", "one"])
+def test_shares_of_keys(rng, in_orders, emulated, counters, plan, blocks):
+    """Each program in a block of its own, in any order, and several in one block, one after the other: first all first
+    shares, so that the last to arrive changes."""
+    sinks = np.asarray([0.5, -1.0], np.float32)
+    options = {"heads": 2, "size": 64, "causal": True, "plan": plan, "sinks": sinks}
+    with emulated.any_program_first() if blocks is None else emulated.few_blocks(blocks):
+        check(rng, in_orders, 200, 300, **options)
+    assert len(counters) == len(ORDERS)
+
+
+@pytest.mark.parametrize("tokens", [(65, 777), (127, 44)], ids=str)
+def test_shares_of_other_lengths(rng, in_orders, counters, tokens):
+    """Windows, shares without a key, and queries that see none."""
+    check(rng, in_orders, *tokens, causal=True, plan=replace(PLAN, n=32, splits=8))
+    check(rng, in_orders, *tokens, window=(100, 30), softcap=5.0, plan=replace(PLAN, splits=2))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import kiln
@@ -14,6 +16,7 @@ import numpy as np
 import pytest
 from kiln import toolchain
 from kiln.kernels.attention import BlockMask, attention, attention_varlen, flex_attention
+from kiln.kernels.attention.configs import AttentionPlan
 from kiln.kernels.launches import launches_of
 from kiln.kernels.machine import of_target
 
@@ -193,3 +196,65 @@ def test_every_form_has_the_schedule(form, tmp_path: Path):
     assert not re.search(r"\bLDL|\bSTL", sass)
     assert re.search(r"UTMALDG\.[45]D", sass) and re.search(r"UTMASTG\.[45]D", sass)
     assert len(re.findall("USETMAXREG", sass)) == 2
+
+
+# ---- keys shared among programs --------------------------------------------------------------------------------------
+TWO_GROUPS = AttentionPlan(128, 128, "attention", parts=4, splits=4)
+ONE_GROUP = AttentionPlan(64, 128, "attention", consumers=1, parts=4, splits=4)
+THREE_GROUPS = AttentionPlan(192, 128, "attention", consumers=3, parts=4, splits=4)
+PLANS = [
+    (64, TWO_GROUPS),
+    (64, ONE_GROUP),
+    (64, THREE_GROUPS),
+    (128, TWO_GROUPS),
+    (128, ONE_GROUP),
+    (256, replace(TWO_GROUPS, n=64)),
+]
+TERMS = {
+    "none": {},
+    "sinks": {"sinks": SLOPES},
+    "softcap": {"softcap": 30.0},
+    "slopes": {"alibi_slopes": SLOPES},
+    "lse": {"return_lse": True},
+    "window": {"window": (1024, 0)},
+}
+
+
+def shared_and_combined(said: str, sass: str, size: int) -> None:
+    """The schedule is as without shares, and each thread stores, and reads back, the sums that it holds: a row of eight
+    columns is 64 bytes of four threads."""
+    assert "0 bytes spill stores, 0 bytes spill loads" in said
+    assert not re.search(r"\(C7\d+\)|warning", said), said
+    assert not re.search(r"\bLDL|\bSTL", sass)
+    assert "HGMMA" in sass and re.search(r"UTMALDG\.4D", sass) and re.search(r"UTMASTG\.4D", sass)
+    assert sass.count("ATOMG") == 1
+    at_once = max(1, 256 // size)
+    assert len(re.findall(r"STG\.E\.64", sass)) == size // 4
+    assert len(re.findall(r"LDG\.E\.64", sass)) == at_once * size // 4
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("size", "plan"), PLANS)
+def test_shares_keep_the_schedule(size, plan, causal, tmp_path: Path):
+    call = lambda: attention(*qkv(size, 2048), causal=causal, plan=plan)  # noqa: E731
+    said, sass = assembled(call, tmp_path)
+    shared_and_combined(said, sass, size)
+    assert len(re.findall("USETMAXREG", sass)) == (0 if plan.consumers == 1 else 2)
+
+
+@pytest.mark.parametrize("terms", TERMS)
+@pytest.mark.parametrize("plan", [TWO_GROUPS, ONE_GROUP], ids=["two groups", "one"])
+def test_shares_of_terms_keep_the_schedule(plan, terms, tmp_path: Path):
+    causal = {} if terms == "window" else {"causal": True}
+    said, sass = assembled(lambda: attention(*qkv(64, 2048), plan=plan, **causal, **TERMS[terms]), tmp_path)
+    shared_and_combined(said, sass, 64)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a"])
+def test_shares_without_roles(target):
+    plan = AttentionPlan(64, 64, splits=4)
+    (launch,) = launches_of(lambda: attention(*qkv(64, 2048), causal=True, plan=plan), of_target(target))
+    assert launch.grid == (32 * 4, 4)
+    artifact = launch.compile(target)
+    usage = json.loads(artifact.metadata)["cuda"]["usage"]
+    assert usage["spill_stores"] == usage["spill_loads"] == 0

@@ -1,0 +1,155 @@
+"""Attention whose keys are shared among programs: as exact as alone, the same bits each time, counters left at zero."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from harness import assert_close, random
+from kiln.kernels.attention import attention, attention_varlen, flex_attention, kernel, mods, reference
+from kiln.kernels.attention.configs import AttentionPlan
+from kiln.kernels.attention.flex import create_block_mask
+from test_attention import check, operands
+
+PLAN = AttentionPlan(16, 32)
+SPLITS = (2, 3, 8, 64)  # the last: more than there are steps
+LENGTHS = [(44, 65), (65, 44), (127, 777), (777, 127), (1, 65), (65, 1), (300, 300)]
+VISIBLE = {"all": {}, "causal": {"causal": True}, "window": {"window": (40, 9)}, "back": {"window": (100, 0)}}
+
+
+@pytest.fixture
+def counters(monkeypatch):
+    """The counters of each launch; they must be zero after it."""
+    made, zeros = [], kernel.zeros
+    monkeypatch.setattr(kernel, "zeros", lambda count, like: made.append(zeros(count, like)) or made[-1])
+    yield made
+    assert made and not any(each.any() for each in made)
+
+
+def compare(rng, arrays, splits, plan=PLAN, **options):
+    q, k, v = arrays
+    plan = dataclasses.replace(plan, splits=splits)
+    out, lse = attention(q, k, v, return_lse=True, plan=plan, **options)
+    exact, exact_lse = reference.attention(q, k, v, return_lse=True, **options)
+    check(out, exact, v, k.shape[1])
+    finite = np.abs(exact_lse[np.isfinite(exact_lse)])
+    assert_close(lse, exact_lse, length=k.shape[1] + q.shape[3], scale=max(1.0, finite.max(initial=0.0)))
+
+
+@pytest.mark.parametrize("visible", VISIBLE)
+@pytest.mark.parametrize("splits", SPLITS)
+def test_lengths(rng, counters, splits, visible):
+    for q_tokens, k_tokens in LENGTHS:
+        compare(rng, operands(rng, q_tokens, k_tokens, 2, 1, 32), splits, **VISIBLE[visible])
+    assert {each.shape[0] for each in counters} >= {2 * 2 * -(-n // PLAN.m) for n, _ in LENGTHS}
+
+
+def options_of(rng, term, q_tokens, k_tokens):
+    return {
+        "softcap": lambda: {"softcap": 3.0},
+        "sinks": lambda: {"sinks": np.asarray([0.0, 2.0, -5.0, 9.0], np.float32)},
+        "slopes": lambda: {"alibi_slopes": np.asarray([2.0, 0.5, -0.01, 0.0], np.float32)},
+        "bias": lambda: {"bias": random(rng, (1, 4, q_tokens, k_tokens))},
+        "scale": lambda: {"softmax_scale": -0.3},
+    }[term]()
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("term", ["softcap", "sinks", "slopes", "bias", "scale"])
+def test_terms(rng, counters, term, causal):
+    for tokens in ((65, 127), (44, 300)):
+        compare(rng, operands(rng, *tokens, 4, 2, 32), 3, causal=causal, **options_of(rng, term, *tokens))
+
+
+@pytest.mark.parametrize("splits", [3, 64])
+def test_all_terms_together(rng, counters, splits):
+    terms = ("softcap", "sinks", "slopes", "bias")
+    options = {name: value for term in terms for name, value in options_of(rng, term, 65, 200).items()}
+    compare(rng, operands(rng, 65, 200, 4, 2, 32), splits, window=(90, 5), **options)
+    compare(rng, operands(rng, 65, 200, 4, 1, 32), splits, causal=True, **options)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_types(rng, counters, dtype):
+    compare(rng, operands(rng, 65, 300, 4, 1, 48, dtype), 3, causal=True)
+
+
+@pytest.mark.host
+def test_shares_of_float64_are_float64(rng, counters):
+    arrays = [x.astype(np.float64) for x in operands(rng, 65, 300, 4, 1, 48)]
+    alone, alone_lse = attention(*arrays, causal=True, return_lse=True, plan=PLAN)
+    out, lse = attention(*arrays, causal=True, return_lse=True, plan=dataclasses.replace(PLAN, splits=3))
+    np.testing.assert_allclose(out, alone, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(lse, alone_lse, rtol=0, atol=1e-14)
+
+
+def test_heads_in_one_tile(rng, counters):
+    sinks = np.asarray([0.0, 2.0, -5.0, 9.0], np.float32)
+    compare(rng, operands(rng, 5, 200, 4, 2, 32), 3, dataclasses.replace(PLAN, pack=2), causal=True, sinks=sinks)
+
+
+@pytest.mark.parametrize("order", [(3, 0), (2, 5)])
+def test_turns(rng, counters, order):
+    plan = dataclasses.replace(PLAN, together=order[0], around=order[1])
+    compare(rng, operands(rng, 70, 70, 8, 2, 32), 3, plan, causal=True)
+
+
+@pytest.mark.parametrize("splits", SPLITS)
+def test_a_sink_is_counted_once(rng, counters, splits):
+    """Also where it is all that a query sees, and where most shares are empty."""
+    q, k, v = operands(rng, 100, 40, 4, 2, 32)
+    plan = dataclasses.replace(PLAN, splits=splits)
+    out, lse = attention(q, k, v, causal=True, sinks=np.full(4, 1.5, np.float32), return_lse=True, plan=plan)
+    assert (out[:, :60] == 0).all() and np.allclose(lse[..., :60], 1.5)
+    q[:] = 0
+    _, lse = attention(q, k, v, sinks=np.zeros(4, np.float32), return_lse=True, plan=plan)
+    assert np.allclose(lse, np.log(41))
+
+
+@pytest.mark.parametrize("splits", SPLITS)
+def test_rows_that_see_nothing(rng, counters, splits):
+    """Alone in a block, and in one whose other rows see keys in several shares."""
+    q, k, v = operands(rng, 160, 100, 4, 2, 32)
+    for plan in (PLAN, AttentionPlan(128, 16)):
+        out, lse = attention(q, k, v, causal=True, return_lse=True, plan=dataclasses.replace(plan, splits=splits))
+        assert (out[:, :60] == 0).all() and np.isneginf(lse[..., :60]).all()
+        assert (out[:, 60:] != 0).any(axis=-1).all() and np.isfinite(lse[..., 60:]).all()
+
+
+def test_nan_in_a_key_reaches_the_queries_that_see_it(rng, counters):
+    q, k, v = operands(rng, 70, 70, 4, 4, 32)
+    k[:, 60:] = np.nan
+    out = attention(q, k, v, causal=True, plan=dataclasses.replace(PLAN, splits=3))
+    assert not np.isnan(out[:, :60]).any() and np.isnan(out[:, 60:]).all()
+
+
+def test_the_bits_are_the_same_each_time(rng, counters):
+    """Calls beyond the first few of a kind might be repeated with memory that other launches use by then."""
+    q, k, v = operands(rng, 127, 777, 4, 2, 32)
+    plan, found = dataclasses.replace(PLAN, splits=8), set()
+    for _ in range(8):
+        out, lse = attention(q, k, v, causal=True, return_lse=True, plan=plan)
+        found.add((np.asarray(out).tobytes(), np.asarray(lse).tobytes()))
+    assert len(found) == 1 and len(counters) == 8
+
+
+def test_shares_of_functions_of_scores(rng, counters):
+    q, k, v = (np.ascontiguousarray(x.swapaxes(1, 2)) for x in operands(rng, 65, 300, 4, 4, 32))
+    plan = dataclasses.replace(PLAN, splits=3)
+    soft = flex_attention(q, k, v, score_mod=mods.softcap, args=(np.float32(3.0),), plan=plan)
+    exact = reference.attention(*(x.swapaxes(1, 2) for x in (q, k, v)), softcap=3.0)
+    check(soft.swapaxes(1, 2), exact, v, 300)
+
+
+def test_refusals(rng):
+    q, k, v = operands(rng, 64, 64, 2, 2, 32, batch=1)
+    several = dataclasses.replace(PLAN, splits=2)
+    starts = np.asarray([0, 64], np.int32)
+    mask = create_block_mask(mods.causal, None, None, 64, 64, BLOCK_SIZE=32)
+    heads_first = [x.swapaxes(1, 2) for x in (q, k, v)]
+    for call in (
+        lambda: attention(q, k, v, plan=dataclasses.replace(PLAN, splits=0)),
+        lambda: attention_varlen(q[0], k[0], v[0], starts, starts.copy(), 64, 64, plan=several),
+        lambda: flex_attention(*heads_first, block_mask=mask, plan=several),
+    ):
+        with pytest.raises(ValueError, match="plan: expected splits=1"):
+            call()
