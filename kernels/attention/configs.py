@@ -64,12 +64,14 @@ def prefill_plan(
     share: int = 1,
     left: int | None = None,
     widest: int = 128,
+    ragged: bool = False,
 ) -> AttentionPlan:
     """For heads of ``size`` elements (padded) of ``itemsize`` bytes, and their values; ``fetched``: the copy engine
     reads all arrays; ``side``: the side of a mask's blocks, which tiles divide; ``beside``: bytes of bias per score;
     ``group``: heads that may be rows of one tile; ``terms``: a "tilt" of scores keeps a number for each key of a step
     in registers, others ("some") need a few; ``heads``: over all batches, ``share`` of which have the same keys;
-    ``left``: how far back queries see; ``widest``: the most keys of a step for three groups (0: two groups at most).
+    ``left``: how far back queries see; ``widest``: the most keys of a step for three groups (0: two groups at most),
+    below 128 without spreading few programs; ``ragged``: sequences are concatenated.
 
     Sums, scores and what is loaded for the next step stay in registers: wide heads leave room for fewer keys.
     """
@@ -97,6 +99,8 @@ def prefill_plan(
         pace = [one.steps * (_THREE_GROUPS if p.consumers == 3 else 1.0) for one, p in zip(orders, plans, strict=True)]
         best = pace.index(min(pace))
         plan = dataclasses.replace(plans[best], together=orders[best].together, around=orders[best].around)
+        if widest == 128 and not (side or ragged):
+            plan = spread(plan, lengths, heads, sizes, machine)
     return plan
 
 
@@ -227,6 +231,58 @@ def order(lengths: Lengths, tile: tuple[int, int], heads: int, group: int, row_b
     return best
 
 
+# A launch of few programs on an H200, in microseconds: the launch, what a program takes besides its steps, a step of
+# 128 keys by two groups (and what each element of a head adds to it), and handing in a share of the keys, as decoding
+# measured it. A multiprocessor reads 64 bytes of the L2 per clock.
+_LAUNCH_US, _BESIDE_US, _STEP_US, _ELEMENT_US, _HAND_IN_US, _BYTES_A_US = 3.0, 1.8, 0.5, 0.6 / 64, 1.6, 110e3
+# Not measured yet: the time of a step with one group relative to two, and what shares must promise to be worth it.
+_ONE_GROUP, _WORTH = 0.75, 0.9
+
+
+def tiles_of(plan: AttentionPlan, lengths: Lengths, heads: int) -> int:
+    return heads * -(-lengths.queries // plan.m)
+
+
+def longest_walk(plan: AttentionPlan, lengths: Lengths) -> int:
+    """Steps of the block of queries that sees the most keys."""
+    return max(1, -(-min(lengths.keys, lengths.seen + plan.m) // plan.n))
+
+
+def useful_splits(steps: int, most: int) -> list[int]:
+    """Numbers of shares, ``most`` at most, of which each makes the longest share shorter than the one before."""
+    return sorted({n for n in (-(-steps // each) for each in range(1, steps + 1)) if n <= max(1, most)})
+
+
+def few_us(plan: AttentionPlan, lengths: Lengths, sizes: tuple[int, int]) -> float:
+    """The time of a launch whose programs all run at the same time."""
+    step = (_STEP_US + _ELEMENT_US * max(sizes)) * plan.n / 128 * (_ONE_GROUP if plan.consumers == 1 else 1.0)
+    shares = _HAND_IN_US + plan.splits * plan.m * sizes[1] * 4 / _BYTES_A_US if plan.splits > 1 else 0.0
+    return _LAUNCH_US + _BESIDE_US + -(-longest_walk(plan, lengths) // plan.splits) * step + shares
+
+
+def is_few(plan: AttentionPlan, lengths: Lengths, heads: int, sizes: tuple[int, int], machine: Machine) -> bool:
+    """Whether a plan of two groups, for heads of at most 128 elements, fills less than half of the machine."""
+    return max(sizes) <= 128 and plan.consumers == 2 and 2 * tiles_of(plan, lengths, heads) < machine.processors
+
+
+def spread(
+    plan: AttentionPlan, lengths: Lengths, heads: int, sizes: tuple[int, int], machine: Machine
+) -> AttentionPlan:
+    """A plan of few programs with more of them: of one group each, or several for the keys of a block of queries. Other
+    plans stay as they are."""
+    if not is_few(plan, lengths, heads, sizes, machine):
+        return plan
+    best = plan
+    for tile in (plan, dataclasses.replace(plan, m=64, consumers=1)):
+        most = machine.processors // tiles_of(tile, lengths, heads)
+        for splits in useful_splits(longest_walk(tile, lengths), most):
+            tried = dataclasses.replace(tile, splits=splits)
+            worth = _WORTH if splits > 1 and best.splits == 1 else 1.0
+            if few_us(tried, lengths, sizes) < worth * few_us(best, lengths, sizes):
+                best = tried
+    return best
+
+
 # The most keys per step that registers hold, by groups of 64 queries and the size of heads; found by compiling.
 _MOST_KEYS = {(1, 64): 176, (2, 64): 176, (3, 64): 128, (1, 128): 176, (2, 128): 176, (3, 128): 80}
 
@@ -242,7 +298,8 @@ def candidates(
     share: int = 1,
 ) -> list[AttentionPlan]:
     """Plans worth timing for plain attention of arrays that the copy engine reads, the default first: tiles of other
-    sides, each in the best order that `order` knows; for the default's tile, other orders and fewer slots."""
+    sides, each in the best order that `order` knows; for the default's tile, other orders and fewer slots; where there
+    are few programs, other numbers of shares."""
     default = prefill_plan(q_tokens, k_tokens, sizes, itemsize, True, causal, machine, heads=heads, share=share)
     if default.schedule != "attention":
         sides = sorted({default.m // 2, default.m, 2 * default.m} - {8})
@@ -256,13 +313,23 @@ def candidates(
 
     def tile(m: int, n: int) -> AttentionPlan:
         best = order(lengths, (m, n), heads, share, row_bytes, machine)
-        return dataclasses.replace(default, m=m, n=n, consumers=m // 64, together=best.together, around=best.around)
+        turns = {"together": best.together, "around": best.around}
+        return dataclasses.replace(default, m=m, n=n, consumers=m // 64, splits=1, **turns)
 
     found = [default]
     if max(sizes) <= 128:
         for m in (128, 192, 64):
             found += [tile(m, n) for n in range(64, _MOST_KEYS[m // 64, size] + 1, 16 if m > 64 else 32)]
-    if causal:
+    few = is_few(tile(128, 128), lengths, heads, sizes, machine)
+    for one in (tile(128, 128), tile(64, 128)) if few else ():
+        steps, most = longest_walk(one, lengths), machine.processors // tiles_of(one, lengths, heads)
+        found += [dataclasses.replace(one, splits=splits) for splits in useful_splits(steps, most)[-4:]]
+        if one.m == 64:
+            # Two programs per multiprocessor: steps of 64 keys, or short rings (masks take too many registers for two).
+            for two in (tile(64, 64), *(() if causal else (dataclasses.replace(one, stages=2),))):
+                splits = useful_splits(longest_walk(two, lengths), 2 * most)[-2:]
+                found += [dataclasses.replace(two, splits=n) for n in splits]
+    if causal and not few:  # the order of programs that all run at once does not matter
         turns = ((1, 0), (1, machine.processors), (heads, 0), (heads, machine.processors))
         found += [dataclasses.replace(default, together=together, around=around) for together, around in turns]
     found += [dataclasses.replace(default, stages=stages) for stages in (2, 3)]

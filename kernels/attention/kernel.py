@@ -288,10 +288,8 @@ def launch(
             shape = *tokens, sizes, q.data.itemsize
             tilt = causal and terms is not None and terms.slopes is not None
             kind = "" if terms is None else "tilt" if tilt else "some"
-            heads = q.batches * q.heads, q.heads // k.heads
-            return prefill_plan(
-                *shape, ahead, causal or side > 0, machine, side, beside, group, kind, *heads, visible.left, widest
-            )
+            known = kind, q.batches * q.heads, q.heads // k.heads, visible.left, widest, q.starts is not None
+            return prefill_plan(*shape, ahead, causal or side > 0, machine, side, beside, group, *known)
 
         # A plan knows little of what terms and masks need: together they may exceed a processor's resources. Then steps
         # of fewer keys may do, or fewer groups, whose threads have more registers.
@@ -302,7 +300,7 @@ def launch(
             plan = planned(fetched and fits, widest)
             if plan.schedule != "attention":
                 break
-            tile = about, plan.m, plan.n, plan.consumers
+            tile = about, plan.m, plan.n, plan.consumers, plan.splits > 1
             if tile in _TOO_MUCH:
                 continue
             try:

@@ -10,6 +10,7 @@ from kiln.kernels.attention import flex_attention, kernel, mods, reference
 from kiln.kernels.attention.configs import AttentionPlan
 
 ORDERS = (1, -1, 2)
+# The plan of long sequences; few programs have others.
 PLAN = AttentionPlan(128, 128, "attention", parts=4)
 
 
@@ -139,3 +140,23 @@ def test_shares_of_other_lengths(rng, in_orders, counters, tokens):
     """Windows, shares without a key, and queries that see none."""
     check(rng, in_orders, *tokens, causal=True, plan=replace(PLAN, n=32, splits=8))
     check(rng, in_orders, *tokens, window=(100, 30), softcap=5.0, plan=replace(PLAN, splits=2))
+
+
+@pytest.mark.parametrize(
+    "plan", [AttentionPlan(64, 64, splits=3), replace(ONE_GROUP, splits=2)], ids=["simple", "in place"]
+)
+def test_shares_without_roles(rng, emulated, counters, plan):
+    """By a simple plan, and where results share memory with queries, which rules out roles."""
+    both = random(rng, (1, 200, 4, 64), "float16")
+    q, out = both[:, :, :2], both[:, :, 2:]
+    k, v = (random(rng, (1, 300, 1, 64), "float16") for _ in range(2))
+    exact = reference.attention(q.copy(), k, v, causal=True)
+    emulated.used.clear()
+    with emulated.any_program_first():
+        attention(q, k, v, causal=True, plan=plan, out=out)
+    assert "mbarrier" not in emulated.used
+    assert np.abs(np.asarray(out, np.float64) - exact).max() <= 4 * 2.0**-11 * np.abs(np.asarray(v, np.float64)).max()
+
+
+def test_few_programs_share_keys_by_default(rng, in_orders, counters):
+    check(rng, in_orders, 130, 1100, plan=None)

@@ -407,7 +407,7 @@ def test_plans_that_do_not_fit_have_no_roles(monkeypatch):
 
     monkeypatch.setattr(kernel, "attention_kernel", Kernel())
     monkeypatch.setattr(kernel, "_TOO_MUCH", set())
-    q = blank((1, 512, 4, 128), "float16")
+    q = blank((1, 4096, 4, 128), "float16")
     with planning_for(DEFAULT_GPU):
         attention(q, blank_like(q), blank_like(q))
         assert asked == ["attention", None]

@@ -1,13 +1,17 @@
 """Attention whose keys are shared among programs: as exact as alone, the same bits each time, counters left at zero."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
 from harness import assert_close, random
+from kiln import errors
 from kiln.kernels.attention import attention, attention_varlen, flex_attention, kernel, mods, reference
-from kiln.kernels.attention.configs import AttentionPlan
+from kiln.kernels.attention.configs import AttentionPlan, Lengths, candidates, prefill_plan, useful_splits
 from kiln.kernels.attention.flex import create_block_mask
+from kiln.kernels.case import blank, blank_like
+from kiln.kernels.machine import CPU, DEFAULT_GPU, of_target, planning_for
 from test_attention import check, operands
 
 PLAN = AttentionPlan(16, 32)
@@ -153,3 +157,78 @@ def test_refusals(rng):
     ):
         with pytest.raises(ValueError, match="plan: expected splits=1"):
             call()
+
+
+# ---- the choice ------------------------------------------------------------------------------------------------------
+def default(tokens, heads, causal=False, machine=DEFAULT_GPU, sizes=(64, 64), **others):
+    return prefill_plan(tokens, tokens, sizes, 2, True, causal, machine, heads=heads, **others)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_only_few_programs_share_keys(causal):
+    """Where programs of 128 queries fill half of the machine, the plan is the one without shares."""
+    some = 0
+    for tokens, heads, size in itertools.product((128, 512, 1000, 2048, 4096, 16384), (1, 2, 4, 8, 32, 128), (64, 128)):
+        plan = default(tokens, heads, causal, sizes=(size, size))
+        alone = default(tokens, heads, causal, sizes=(size, size), ragged=True)
+        few = heads * -(-tokens // 128) < DEFAULT_GPU.processors / 2
+        assert plan == alone or few
+        if few:
+            assert heads * -(-tokens // plan.m) * plan.splits <= DEFAULT_GPU.processors
+            assert plan.m == 64 * plan.consumers and plan.n == alone.n
+        some += plan.splits > 1
+    assert some >= 8
+    assert default(512, 1, causal).splits == 1  # four steps are too few to be shared
+    assert default(2048, 1, causal).splits >= 4 and default(2048, 4, causal).splits == 2
+
+
+def test_who_else_does_not_share_keys():
+    assert default(2048, 1).splits > 1
+    assert default(2048, 1, side=128).splits == 1 and default(2048, 1, ragged=True).splits == 1
+    assert default(2048, 1, machine=CPU).splits == default(2048, 1, machine=of_target("sm_80")).splits == 1
+    assert default(2048, 1, left=100).splits == 1  # two steps
+    assert default(2048, 1, widest=96).splits == 1
+    assert prefill_plan(2048, 2048, (64, 64), 2, False, False, DEFAULT_GPU, heads=1).splits == 1
+
+
+def test_shares_that_help():
+    """Five programs walk sixteen steps no sooner than four do, and seven no sooner than six."""
+    assert useful_splits(16, 16) == [1, 2, 3, 4, 6, 8, 16] and useful_splits(16, 7) == [1, 2, 3, 4, 6]
+    assert useful_splits(1, 8) == [1] and useful_splits(5, 0) == [1]
+
+
+def test_candidates_offer_other_splits():
+    plan = default(2048, 1)
+    found = candidates(2048, 2048, (64, 64), 2, False, DEFAULT_GPU, 1)
+    assert found[0] == plan and plan.splits > 1
+    assert {(p.m, p.splits) for p in found} >= {(128, 1), (128, 8), (128, 6), (64, 1), (64, 3), (64, 4)}
+    assert all(p.splits == 1 for p in candidates(4096, 4096, (64, 64), 2, True, DEFAULT_GPU, 64))
+    lengths = Lengths(2048, 2048, 2048, False)
+    at_once = {p: p.splits * -(-lengths.queries // p.m) for p in found}
+    assert all(at_once[p] <= 132 * (2 if p.m == 64 and (p.n == 64 or p.stages == 2) else 1) for p in found)
+    assert max(at_once.values()) == 256
+
+
+@pytest.mark.host
+def test_shares_that_do_not_fit_are_not_tried_again(monkeypatch):
+    """The plan without them has the same tile, and still fits."""
+    asked = []
+
+    class Kernel:
+        def __getitem__(self, grid):
+            def run(*args, consumers=0, **options):
+                asked.append((grid, consumers))
+                if len(grid) > 1:
+                    raise errors.ResourceError("bytes per thread beyond the registers of its role", 2, 1)
+
+            return run
+
+    monkeypatch.setattr(kernel, "attention_kernel", Kernel())
+    monkeypatch.setattr(kernel, "_TOO_MUCH", set())
+    q = blank((1, 2048, 4, 64), "float16")
+    with planning_for(DEFAULT_GPU):
+        attention(q, blank_like(q), blank_like(q))
+        assert asked == [((64, 2), 2), ((64,), 2)]
+        asked.clear()
+        attention(q, blank_like(q), blank_like(q))
+        assert asked == [((64,), 2)]

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from kiln import toolchain
 from kiln.kernels.attention import BlockMask, attention, attention_varlen, flex_attention
-from kiln.kernels.attention.configs import AttentionPlan
+from kiln.kernels.attention.configs import AttentionPlan, prefill_plan
 from kiln.kernels.launches import launches_of
-from kiln.kernels.machine import of_target
+from kiln.kernels.machine import DEFAULT_GPU, of_target
 
 # Head size, tokens, causal: the cases that the default plans distinguish. With two groups threads start with 168
 # registers, with three with 128.
@@ -151,7 +151,7 @@ FORMS = {
     "bias": lambda: attention(*qkv(), bias=blank(1, 4, 4096, 4096)),
     "bias float32": lambda: attention(*qkv(64), bias=blank(1, 1, 4096, 4096, dtype=np.float32)),
     "bias of rows": lambda: attention(*qkv(), bias=blank(1, 4, 4096, 1)),
-    "bias of keys": lambda: attention(*qkv(tokens=1000), bias=blank(1, 1, 1, 1000)),
+    "bias of keys": lambda: attention(*qkv(tokens=5000), bias=blank(1, 1, 1, 5000)),
     "heads of 256": lambda: attention(*qkv(256), causal=True),
     "heads of 192 and 128": lambda: attention(*qkv(192, v_size=128), causal=True),
     "varlen": lambda: attention_varlen(*(x[0] for x in qkv()), STARTS, STARTS, 4096, 4096, causal=True),
@@ -248,6 +248,19 @@ def test_shares_of_terms_keep_the_schedule(plan, terms, tmp_path: Path):
     causal = {} if terms == "window" else {"causal": True}
     said, sass = assembled(lambda: attention(*qkv(64, 2048), plan=plan, **causal, **TERMS[terms]), tmp_path)
     shared_and_combined(said, sass, 64)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("heads", "tokens"), [(1, 512), (1, 2048), (2, 1024), (4, 2048)])
+def test_few_programs_have_the_schedule(heads, tokens, causal, tmp_path: Path):
+    """As the default chooses it: shares of keys, programs of one group, or both."""
+    plan = prefill_plan(tokens, tokens, (64, 64), 2, True, causal, DEFAULT_GPU, heads=heads)
+    assert plan.splits > 1 or plan.consumers == 1
+    q = blank(1, tokens, heads, 64)
+    said, sass = assembled(lambda: attention(q, blank(*q.shape), blank(*q.shape), causal=causal), tmp_path)
+    assert "0 bytes spill stores, 0 bytes spill loads" in said and "HGMMA" in sass
+    assert not re.search(r"\(C7\d+\)|warning", said), said
+    assert sass.count("ATOMG") == (plan.splits > 1)
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a"])
