@@ -323,6 +323,29 @@ LogicalResult CopyOutWaitOp::verify() {
   return success();
 }
 
+/// The nearest turn op of the block after (or before) `op`.
+static Operation *nextTurn(Operation *op, bool forward) {
+  do
+    op = forward ? op->getNextNode() : op->getPrevNode();
+  while (op && !isa<BeginTurnOp, EndTurnOp>(op));
+  return op;
+}
+
+LogicalResult BeginTurnOp::verify() {
+  auto [roles, role] = roleAround(*this);
+  if (!roles || roles.getGroups()[role] < 2) // begin_turn_c1
+    return emitOpError("expected a role of several groups around it (because groups take turns), got none");
+  if (!isa_and_nonnull<EndTurnOp>(nextTurn(*this, /*forward=*/true))) // begin_turn_c2
+    return emitOpError("expected kgpu.end_turn next in its block (because the next group waits for it), got none");
+  return success();
+}
+
+LogicalResult EndTurnOp::verify() {
+  if (!isa_and_nonnull<BeginTurnOp>(nextTurn(*this, /*forward=*/false))) // end_turn_c1
+    return emitOpError("expected kgpu.begin_turn before it in its block (because a group ends its own turn), got none");
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // Roles: `kgpu.roles @load warps 1 registers 24 { ... } @multiply groups 2 warps 4 registers 240 { ... }`
 //===----------------------------------------------------------------------===//

@@ -603,6 +603,57 @@ def Kgpu_EndRoleOp : Kgpu_EarlyOp<"end_role", [Pure, Terminator, ReturnLike, Has
   let assemblyFormat = "attr-dict";
 }
 
+def Kgpu_BeginTurnOp : Kgpu_EarlyOp<"begin_turn", [MemoryEffects<[MemRead<Tile_Order>, MemWrite<Tile_Order>]>]> {
+  let summary = "wait for this group's turn";
+  let description = [{
+    The groups of a role take turns, the first group first: a group waits until the group before it has ended its turn.
+    Nothing is ordered by it but what groups issue: it makes no write visible. All groups of the role take equally many
+    turns, since they run the same code with the same scalars.
+
+    - `begin_turn_c1`: stands in a role of several groups.
+    - `begin_turn_c2`: the next turn op of its block is `kgpu.end_turn`.
+
+    ```mlir
+    func.func @turns() {
+      kgpu.roles @load warps 1 {
+        kgpu.end_role
+      } @multiply groups 2 warps 4 {
+        kgpu.begin_turn
+        kgpu.end_turn
+        kgpu.end_role
+      }
+      return
+    }
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+  let hasVerifier = 1;
+}
+
+def Kgpu_EndTurnOp : Kgpu_EarlyOp<"end_turn", [MemoryEffects<[MemRead<Tile_Order>, MemWrite<Tile_Order>]>]> {
+  let summary = "let the next group begin its turn";
+  let description = [{
+    What this group has issued by now comes before what the next group issues in its turn. It does not wait.
+
+    - `end_turn_c1`: the turn op before it in its block is `kgpu.begin_turn`.
+
+    ```mlir
+    func.func @turns() {
+      kgpu.roles @load warps 1 {
+        kgpu.end_role
+      } @multiply groups 2 warps 4 {
+        kgpu.begin_turn
+        kgpu.end_turn
+        kgpu.end_role
+      }
+      return
+    }
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+  let hasVerifier = 1;
+}
+
 //===-- Persistent programs -------------------------------------------------------------------------------------------===//
 
 def Kgpu_FirstProgramOp : Kgpu_EarlyOp<"first_program", [Pure]> {

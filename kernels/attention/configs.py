@@ -24,6 +24,7 @@ class AttentionPlan:
     parts      parts of a row's sum, private to threads until the end
     pack       heads that share keys, as rows of one tile
     splits     programs that share the keys of a block of queries
+    in_turn    groups issue the products of a step in turn, so that softmax of one runs under products of another
     """
 
     m: int
@@ -37,13 +38,15 @@ class AttentionPlan:
     parts: int = 1
     pack: int = 1
     splits: int = 1
+    in_turn: bool = False
 
     def options(self, machine: Machine) -> dict[str, Any]:
         if not machine.gpu:
             return options()
         if self.schedule == "attention":
             # Arrays that share storage get no schedule: then this many warps compute the products unscheduled.
-            return options(schedule="attention", stages=self.stages, consumers=self.consumers, num_warps=8)
+            schedule = "pingpong" if self.in_turn and self.consumers > 1 else "attention"
+            return options(schedule=schedule, stages=self.stages, consumers=self.consumers, num_warps=8)
         return options(num_warps=self.num_warps)
 
 
@@ -333,6 +336,8 @@ def candidates(
         turns = ((1, 0), (1, machine.processors), (heads, 0), (heads, machine.processors))
         found += [dataclasses.replace(default, together=together, around=around) for together, around in turns]
     found += [dataclasses.replace(default, stages=stages) for stages in (2, 3)]
+    if default.consumers > 1:
+        found.append(dataclasses.replace(default, in_turn=True))
     return list(dict.fromkeys(found))
 
 

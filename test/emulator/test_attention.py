@@ -110,6 +110,18 @@ def test_distances(rng, in_orders, causal):
         assert np.abs(np.asarray(y, np.float64).swapaxes(1, 2) - exact).max() <= 4 * 2.0**-11 * scale
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("groups", [2, 3])
+def test_groups_that_issue_in_turn(rng, in_orders, emulated, groups, causal):
+    """Two blocks run four programs each, of which some have no steps in turn; no group waits for a turn that never
+    comes, and none comes to a barrier twice."""
+    plan = replace(PLAN, m=64 * groups, consumers=groups, n=64, in_turn=True)
+    with emulated.few_blocks(2):
+        check(rng, in_orders, 64 * groups + 30, 200, heads=4, k_heads=2, causal=causal, plan=plan)
+        check(rng, in_orders, 130, 60, heads=4, k_heads=2, causal=causal, plan=plan)
+    assert {"bar"} <= emulated.used
+
+
 # ---- keys shared among programs --------------------------------------------------------------------------------------
 ONE_GROUP = replace(PLAN, m=64, consumers=1)
 

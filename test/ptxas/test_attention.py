@@ -271,3 +271,20 @@ def test_shares_without_roles(target):
     artifact = launch.compile(target)
     usage = json.loads(artifact.metadata)["cuda"]["usage"]
     assert usage["spill_stores"] == usage["spill_loads"] == 0
+
+
+# ---- groups that issue in turn ---------------------------------------------------------------------------------------
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("size", "groups"), [(64, 3), (128, 2), (256, 2)])
+def test_turns_keep_products_in_flight(size, groups, causal, tmp_path: Path):
+    """ptxas neither serialises the products that are issued between two barriers, nor moves them across."""
+    keys = 64 if size == 256 else 128
+    plan = AttentionPlan(64 * groups, keys, "attention", consumers=groups, parts=4, in_turn=True)
+    said, sass = assembled(lambda: attention(*qkv(size, 2048), causal=causal, plan=plan), tmp_path, "pingpong")
+    assert "0 bytes spill stores, 0 bytes spill loads" in said
+    assert not re.search(r"\(C7\d+\)|warning", said), said
+    signs = {"HGMMA": "m", "BAR.SYNC": "(", "BAR.ARV": ")"}
+    order = "".join(signs[name] for name in re.findall(r"\b(HGMMA|BAR\.SYNC|BAR\.ARV)\b", sass))
+    products = size // 16 + keys // 16
+    loops = re.findall(r"\((m+)\)", order)
+    assert loops == ["m" * products] * 2  # without and with a mask

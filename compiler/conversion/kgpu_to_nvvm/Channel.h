@@ -18,4 +18,8 @@ mlir::Value inSlot(Lowering &lowering, mlir::Value address, mlir::Value cursor, 
 /// away with the block, so they complete before the thread that issued them ends.
 void finishCopies(Lowering &lowering, mlir::Region &region);
 
+/// In Barrier.cpp. Where a role whose groups take turns starts, the last group lets the first begin (`opens`). Where it
+/// ends, the first takes the turn that nobody needs, so that no group has come to a barrier alone.
+void openTurns(Lowering &lowering, bool opens);
+
 } // namespace kiln::nvvm

@@ -142,6 +142,18 @@ Value Place::groupBarrier() {
               [&]() -> Value { return arith::AddIOp::create(b, number, b.i32(team->groupBarrier)); });
 }
 
+Value Place::turnBarrier(bool ofNext) {
+  Value number = group();
+  return once(ofNext ? team->nextTurn : team->turn, [&]() -> Value {
+    if (ofNext) {
+      Value next = arith::AddIOp::create(b, number, b.i32(1));
+      Value isLast = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, next, b.i32(team->numGroups));
+      number = arith::SelectOp::create(b, isLast, b.i32(0), next);
+    }
+    return arith::AddIOp::create(b, number, b.i32(team->turnBarrier));
+  });
+}
+
 int64_t Place::population(Coord coord) const {
   switch (coord) {
   case Coord::Lane:
@@ -191,9 +203,9 @@ LogicalResult Place::inRole(kgpu::RolesOp roles, unsigned index, llvm::function_
   role.numGroups = roles.getGroups()[index];
   role.firstWarp = roles.firstWarp(index);
   role.barrier = index + 1;
-  role.groupBarrier = roles.size() + 1;
-  for (int32_t groups : roles.getGroups().take_front(index))
-    role.groupBarrier += groups;
+  int32_t before = llvm::sum_of(roles.getGroups().take_front(index));
+  role.groupBarrier = roles.size() + 1 + before;
+  role.turnBarrier = role.groupBarrier + llvm::sum_of(roles.getGroups());
   role.anchor = arith::ConstantOp::create(b, b.getI64IntegerAttr(0));
   teams.push_back(role);
   team = &teams.back();

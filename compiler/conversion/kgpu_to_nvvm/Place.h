@@ -27,6 +27,8 @@ public:
   int64_t blockThreads() const { return numThreads; } ///< of the cta, whichever role is being emitted
   unsigned barrier() const { return team->barrier; }  ///< the number of the team's barrier; 0: the cta's
   mlir::Value groupBarrier();                         ///< the number of this group's barrier, inside a role
+  /// The number of the barrier at which a group of the role waits for its turn: this one's, or the next one's.
+  mlir::Value turnBarrier(bool ofNext);
   /// The number of values of a coordinate.
   int64_t population(layout::Coord coord) const;
   /// The number of this warp in the cta, in a form that ptxas knows to be uniform across the warp.
@@ -83,8 +85,9 @@ private:
     int64_t firstWarp = 0;             ///< in the cta
     unsigned barrier = 0;              ///< the number of the team's barrier
     unsigned groupBarrier = 0;         ///< that of its first group; the other groups' follow
+    unsigned turnBarrier = 0;          ///< the same for turns
     mlir::Operation *anchor = nullptr; ///< atEntry() inserts before it
-    mlir::Value thread, warp, group, firstThread, leader, issuer, groupIssuer, groupBarrierOf;
+    mlir::Value thread, warp, group, firstThread, leader, issuer, groupIssuer, groupBarrierOf, turn, nextTurn;
   };
   std::deque<Team> teams = std::deque<Team>(1);
   Team *team = &teams.back();

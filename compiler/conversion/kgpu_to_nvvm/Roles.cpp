@@ -43,6 +43,10 @@ static void setRegisters(Lowering &lowering, int64_t wanted, int64_t atLaunch) {
   lowering.b.ptx("setmaxnreg." + direction + ".sync.aligned.u32 " + std::to_string(wanted) + ";", "", {}, {});
 }
 
+template <typename Op> static bool contains(Region &body) {
+  return body.walk([](Op) { return WalkResult::interrupt(); }).wasInterrupted();
+}
+
 static LogicalResult emitRole(Lowering &lowering, kgpu::RolesOp op, unsigned role, int64_t atLaunch) {
   CodeBuilder &b = lowering.b;
   OpBuilder::InsertionGuard guard(b);
@@ -55,9 +59,14 @@ static LogicalResult emitRole(Lowering &lowering, kgpu::RolesOp op, unsigned rol
     b.setInsertionPointToStart(branch.thenBlock());
   }
   Region &body = op.getBodies()[role];
+  bool inTurns = contains<kgpu::BeginTurnOp>(body);
   return lowering.place.inRole(op, role, [&] {
+    if (inTurns)
+      openTurns(lowering, /*opens=*/true);
     if (failed(lowering.emitBlock(body.front())))
       return failure();
+    if (inTurns)
+      openTurns(lowering, /*opens=*/false);
     finishCopies(lowering, body);
     return success();
   });
@@ -68,12 +77,11 @@ static LogicalResult emitRoles(Lowering &lowering, kgpu::RolesOp op) {
   if (op.size() > kMaxRoles)
     return op.emitOpError() << "expected at most " << kMaxRoles
                             << " roles (because each has a barrier of its own), got " << op.size();
-  int64_t barriers = op.size();
   bool ofGroups = op.walk([](kgpu::BarrierOp barrier) {
                       return barrier.getScope() == kgpu::Scope::Group ? WalkResult::interrupt() : WalkResult::advance();
                     }).wasInterrupted();
-  for (int32_t groups : op.getGroups())
-    barriers += ofGroups ? groups : 0;
+  bool inTurns = llvm::any_of(op.getBodies(), [](Region &body) { return contains<kgpu::BeginTurnOp>(body); });
+  int64_t barriers = op.size() + llvm::sum_of(op.getGroups()) * (inTurns ? 2 : ofGroups ? 1 : 0);
   if (barriers > kMaxRoles)
     return op.emitOpError() << "expected at most " << kMaxRoles
                             << " roles and groups (because each has a barrier of its own), got " << barriers;

@@ -144,8 +144,12 @@ std::optional<Schedule> Chooser::withRoles(std::string &why) {
     std::optional<ChainedProducts> chain = findChainedProducts(kernel, why);
     if (!chain || !mayRunAhead(kernel, {chain->query.load, chain->keys.load, chain->values.load}, why))
       return std::nullopt;
-    if (ctas == 1)
-      return chooseAttention(kernel, *chain, target, alignment, askedStages, askedConsumers, why);
+    if (ctas == 1) {
+      auto schedule = chooseAttention(kernel, *chain, target, alignment, askedStages, askedConsumers, why);
+      if (schedule)
+        schedule->ordered = asked == "pingpong" && schedule->consumers > 1;
+      return schedule;
+    }
     why = "chained products do not support clusters";
     return std::nullopt;
   }

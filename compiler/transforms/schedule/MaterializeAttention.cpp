@@ -223,8 +223,13 @@ State Writer::steps(Role role, IRMapping &outer, Value begin, Value end, Value q
     fill(values, before, state.valuesAt);
     yielded = {state.keysAt, state.valuesAt, copy.getInductionVar()};
   } else {
-    Value scores = beginScores(query, receive(keys, state.keysAt));
+    Value block = receive(keys, state.keysAt);
+    if (schedule.ordered)
+      BeginTurnOp::create(b);
+    Value scores = beginScores(query, block);
     Value sums = beginSums(state, receive(values, state.valuesAt));
+    if (schedule.ordered)
+      EndTurnOp::create(b);
     // The second product is still in flight.
     map.map(chain.scores.getResult(), settle(scores, 1));
     release(keys, state.keysAt);

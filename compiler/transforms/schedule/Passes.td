@@ -14,6 +14,7 @@ def ChooseSchedulePass : Pass<"kiln-choose-schedule", "::mlir::func::FuncOp"> {
     - `cooperative`: one warp copies, one to three groups of four warps multiply, each with its own rows of the tile.
       Blocks are persistent and run one program after another.
     - `attention`: two chained products, with the softmax of one step under the second product of the previous step.
+      Where the launch asks for `pingpong`, groups issue the products of a step in turn.
     - `streams`, where it is asked for: several products in loops, over blocks that are held and blocks that are
       streamed.
     - `simple`: all threads copy ahead, through descriptors or pointers, and multiply what has arrived. Where the target

@@ -25,6 +25,8 @@ DictionaryAttr Schedule::toAttr(MLIRContext *context) const {
     entries.push_back(b.getNamedAttr("split", b.getUnitAttr()));
   if (fetched)
     entries.push_back(b.getNamedAttr("fetched", b.getUnitAttr()));
+  if (ordered)
+    entries.push_back(b.getNamedAttr("ordered", b.getUnitAttr()));
   if (apart)
     entries.push_back(b.getNamedAttr("apart", b.getUnitAttr()));
   return b.getDictionaryAttr(entries);
@@ -45,6 +47,7 @@ std::optional<Schedule> Schedule::ofKernel(func::FuncOp kernel) {
   schedule.stagedStore = attr.contains("staged_store");
   schedule.split = attr.contains("split");
   schedule.fetched = attr.contains("fetched");
+  schedule.ordered = attr.contains("ordered");
   schedule.apart = attr.contains("apart");
   return schedule;
 }

@@ -16,6 +16,7 @@ struct Schedule {
   bool stagedStore = false; ///< results leave through shared memory and the copy engine
   bool split = false;       ///< the CTAs of a cluster split K, not the tile: each has a partial sum, and they add those
   bool fetched = false;     ///< addends arrive through their own channels
+  bool ordered = false;     ///< attention: groups issue a step's products in turn
   bool apart = false;       ///< each group stores its own rows of the result without waiting for other groups
 
   /// While one group writes its result the other multiplies.

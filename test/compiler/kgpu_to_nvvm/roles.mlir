@@ -52,6 +52,40 @@ module attributes {kgpu.num_warps = 8 : i32} {
 
 // -----
 
+// Turns have barriers of their own, after those of roles and groups: the group whose turn it is and the one before it
+// come to each. Where the role starts the last group opens the first one's turn; where it ends, the first group takes
+// the turn that is left.
+// CHECK-LABEL: llvm.func @kiln_turns(
+// CHECK: %[[GROUP:.*]] = arith.divui %{{.*}}, %c4_i32
+// CHECK: %[[NEXT:.*]] = arith.addi %[[GROUP]], %c1_i32
+// CHECK: %[[LAST:.*]] = arith.cmpi eq, %[[NEXT]], %c3_i32
+// CHECK: %[[AFTER:.*]] = arith.select %[[LAST]], %c0_i32, %[[NEXT]]
+// CHECK: %[[NEXTS:.*]] = arith.addi %[[AFTER]], %c8_i32
+// CHECK: %[[OPENS:.*]] = arith.cmpi eq, %[[GROUP]], %c2_i32
+// CHECK: scf.if %[[OPENS]] {
+// CHECK-NEXT: llvm.call_intrinsic "llvm.nvvm.barrier.cta.arrive.aligned.count"(%[[NEXTS]], %c256_i32)
+// CHECK-NEXT: }
+// CHECK: llvm.call_intrinsic "llvm.nvvm.barrier.cta.sync.aligned.count"(%[[OWN:.*]], %c256_i32)
+// CHECK: llvm.call_intrinsic "llvm.nvvm.barrier.cta.arrive.aligned.count"(%[[NEXTS]], %c256_i32)
+// CHECK: %[[FIRST:.*]] = arith.cmpi eq, %[[GROUP]], %c0_i32
+// CHECK: scf.if %[[FIRST]] {
+// CHECK-NEXT: llvm.call_intrinsic "llvm.nvvm.barrier.cta.sync.aligned.count"(%[[OWN]], %c256_i32)
+// CHECK-NEXT: }
+module attributes {kgpu.num_warps = 8 : i32} {
+  func.func public @turns() attributes {tile.kernel} {
+    kgpu.roles @load warps 1 {
+      kgpu.end_role
+    } @multiply groups 3 warps 4 {
+      kgpu.begin_turn
+      kgpu.end_turn
+      kgpu.end_role
+    }
+    return
+  }
+}
+
+// -----
+
 // A thread's position in a tile: warp and group within the role, from the uniform number. The second role computes its
 // own and uses nothing of the first.
 // CHECK-LABEL: llvm.func @kiln_parts(

@@ -507,6 +507,46 @@ func.func @copy_out_c4_without_groups(%b: !tile.ptr<f16>, %e: i64, %i: i32) {
 
 // -----
 
+func.func @begin_turn_c1() {
+  kgpu.roles @load warps 1 {
+    kgpu.end_role
+  } @multiply warps 4 {
+    // expected-error @below {{expected a role of several groups around it (because groups take turns), got none}}
+    kgpu.begin_turn
+    kgpu.end_turn
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+func.func @begin_turn_c2() {
+  kgpu.roles @multiply groups 2 warps 4 {
+    // expected-error @below {{expected kgpu.end_turn next in its block (because the next group waits for it), got none}}
+    kgpu.begin_turn
+    kgpu.begin_turn
+    kgpu.end_turn
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+func.func @end_turn_c1() {
+  kgpu.roles @multiply groups 2 warps 4 {
+    kgpu.begin_turn
+    kgpu.end_turn
+    // expected-error @below {{expected kgpu.begin_turn before it in its block (because a group ends its own turn), got none}}
+    kgpu.end_turn
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
 func.func @copy_out_wait_c1() {
   // expected-error @below {{expected at least 0 groups pending (because it is a count), got -1}}
   kgpu.copy_out_wait read -1

@@ -3,6 +3,24 @@
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule))' | FileCheck %s --check-prefix=CHOSEN
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule,kiln-materialize-schedule),canonicalize,cse,func.func(kiln-verify-channels))' | FileCheck %s
 // RUN: sed 's/kgpu.num_warps = 8 : i32}/kgpu.num_warps = 8 : i32, kgpu.consumers = 1 : i32}/' %s | kiln-opt --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule,kiln-materialize-schedule),canonicalize,cse,func.func(kiln-verify-channels))' | FileCheck %s --check-prefix=SKIPPED
+// RUN: sed 's/kgpu.num_warps = 8 : i32}/kgpu.num_warps = 8 : i32, kgpu.schedule = "pingpong"}/' %s | kiln-opt --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule,kiln-materialize-schedule),canonicalize,cse,func.func(kiln-verify-channels))' | FileCheck %s --check-prefix=TURNS
+// RUN: sed 's/kgpu.num_warps = 8 : i32}/kgpu.num_warps = 8 : i32, kgpu.schedule = "pingpong", kgpu.consumers = 1 : i32}/' %s | kiln-opt --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule,kiln-materialize-schedule),canonicalize,cse,func.func(kiln-verify-channels))' | FileCheck %s --check-prefix=ALONE
+
+// Groups issue both products of a step in turn, if asked for, but not the first step's scores and the last product. A
+// single group has no turns.
+// TURNS: @multiply groups 2
+// TURNS: kgpu.warpgroup_mma
+// TURNS: scf.for
+// TURNS: kgpu.receive
+// TURNS: kgpu.begin_turn
+// TURNS: kgpu.warpgroup_mma
+// TURNS: kgpu.warpgroup_mma
+// TURNS: kgpu.end_turn
+// TURNS-NEXT: kgpu.mma_wait {{.*}} pending 1
+// TURNS-COUNT-1: kgpu.begin_turn
+// TURNS-NOT: kgpu.begin_turn
+// ALONE: @multiply warps 4
+// ALONE-NOT: kgpu.begin_turn
 
 // A single group has 64 sums in each thread: from the second step on, a warp skips rescaling them if all factors are 1.
 // SKIPPED: arith.mulf %{{.*}} : tensor<128x64xf32>
