@@ -109,16 +109,13 @@ std::optional<Schedule> schedule::chooseStreams(func::FuncOp kernel, Streams &st
   // Results of one type leave one after the other.
   llvm::SmallDenseSet<Type> types;
   int64_t results = 0;
-  bool apart = true;
   for (tile::DescStoreOp store : copyableStores(kernel, alignment)) {
     auto tile = cast<RankedTensorType>(storedTile(store.getValue()).getType());
-    apart &= rowsStoredApart(tile, /*ctas=*/1, groups) > 0;
     if (types.insert(tile).second)
       results += llvm::alignTo(tile.getNumElements() * tile::memoryBytes(tile.getElementType()), 1024);
   }
   int64_t left = target.gpu.maxSharedBytes - kSpareBytes - held, wanted = stages.value_or(kMaxStages);
   schedule.stagedStore = results > 0 && (left - results) / slot >= std::min<int64_t>(wanted, 2);
-  schedule.apart = schedule.stagedStore && apart;
   int64_t fitting = (left - (schedule.stagedStore ? results : 0)) / slot;
   if (fitting < 1 || wanted < 1) {
     why = "one stage does not fit in shared memory";

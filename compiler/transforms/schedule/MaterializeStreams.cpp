@@ -357,7 +357,7 @@ void Writer::writeStore(tile::DescStoreOp store, IRMapping &map) {
   SmallVector<Value> offsets;
   for (Value offset : store.getOffsets())
     offsets.push_back(map.lookupOrDefault(offset));
-  CopyOutOp::create(b, memory, found.map, offsets, /*kind=*/StringAttr(), schedule.apart);
+  CopyOutOp::create(b, memory, found.map, offsets, /*kind=*/StringAttr());
 }
 
 Value Writer::allocate(MemType memory) {
@@ -417,12 +417,9 @@ void Writer::run() {
   for (auto &[op, reduction] : reductions)
     reduction.map = mapOf(b, cast<tile::DescReduceOp>(op).getDesc().getDefiningOp<tile::MakeDescOp>(), reduction.memory,
                           /*pieces=*/1);
-  for (auto &[op, store] : stores) {
-    auto result = cast<tile::DescStoreOp>(op);
-    auto tile = cast<RankedTensorType>(storedTile(result.getValue()).getType());
-    store.map = mapOf(b, result.getDesc().getDefiningOp<tile::MakeDescOp>(), store.memory, /*pieces=*/1,
-                      schedule.apart ? rowsStoredApart(tile, /*ctas=*/1, schedule.consumers) : 0);
-  }
+  for (auto &[op, store] : stores)
+    store.map =
+        mapOf(b, cast<tile::DescStoreOp>(op).getDesc().getDefiningOp<tile::MakeDescOp>(), store.memory, /*pieces=*/1);
   makeRings();
   scf::ForOp programs = makePersistent(kernel, b);
   b.setInsertionPoint(programs);

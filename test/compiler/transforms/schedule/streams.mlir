@@ -3,7 +3,7 @@
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule))' | FileCheck %s --check-prefix=CHOSEN
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule,kiln-materialize-schedule),canonicalize,cse,func.func(kiln-verify-channels))' | FileCheck %s
 
-// CHOSEN: func.func @gradients({{.*}}kgpu.schedule = {apart, consumers = 2 : i32, name = "streams", staged_store, stages = 3 : i32}
+// CHOSEN: func.func @gradients({{.*}}kgpu.schedule = {consumers = 2 : i32, name = "streams", staged_store, stages = 3 : i32}
 
 module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "streams", kgpu.stages = 3 : i32} {
 // CHECK-LABEL: func.func @gradients
@@ -58,7 +58,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "streams", kgpu.sta
 // CHECK:     kgpu.alloc
 // CHECK-NEXT: kgpu.copy_out_wait read 0
 // CHECK-NEXT: kgpu.local_store
-// CHECK-NEXT: kgpu.copy_out {{.*}} by_group
+// CHECK-NEXT: kgpu.copy_out
 // CHECK:   kgpu.end_role
   func.func @gradients(%k: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %q: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %rows: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64}, %y: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %z: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64}, %tokens: i32, %heads: i32, %s: i64 {tile.divisibility = 16 : i64}) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
