@@ -11,9 +11,9 @@ JOBS ?= $(shell nproc)
 WHEEL_PYTHONS ?= python3.11 python3.12
 FUZZ ?= 400
 # make check-fuzz: numbers of damaged .mlir files and of specialisations of one kernel; one of so many changed lines of
-# the emulator (LINES=1: all of them, which takes two minutes)
+# the emulator (CHANGED_LINES=1: all of them, which takes two minutes)
 MUTANTS ?= 500
-LINES ?= 4
+CHANGED_LINES ?= 4
 SPECIALIZATIONS ?= 150
 # make test-gpu: which parts (all if empty), a Python with torch, the number of random programs
 GPU_PARTS ?=
@@ -130,7 +130,7 @@ check-emulated: build
 check-fuzz: build
 	@$(SHARED) KILN_BUILD=$(BUILD) KILN_FUZZ_PROGRAMS=$(FUZZ) KILN_FUZZ_MUTANTS=$(MUTANTS) KILN_FUZZ_SPECIALIZATIONS=$(SPECIALIZATIONS) \
 	  $(PYTEST) -n $(JOBS) -m fuzz test/python
-	@$(SHARED) KILN_BUILD=$(BUILD) KILN_FUZZ_JOBS=$(JOBS) KILN_FUZZ_LINES=$(LINES) PYTHONPATH=$(CURDIR)/$(BUILD)/python:$(CURDIR)/test \
+	@$(SHARED) KILN_BUILD=$(BUILD) KILN_FUZZ_JOBS=$(JOBS) KILN_FUZZ_LINES=$(CHANGED_LINES) PYTHONPATH=$(CURDIR)/$(BUILD)/python:$(CURDIR)/test \
 	  $(VENV)/bin/python -m pytest -p no:cacheprovider -m fuzz test/emulator/test_mutants.py
 
 docs-check: build
