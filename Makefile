@@ -108,7 +108,7 @@ check-python: build
 
 check-kernels: build
 	@$(SHARED) $(PYTEST) -n $(JOBS) test/kernels
-	@$(SHARED) $(PYTEST) -n $(JOBS) -m "not host" test/kernels --plans gpu
+	@$(SHARED) $(PYTEST) -n $(JOBS) -m "not host and not fuzz" test/kernels --plans gpu
 
 # Machine code for every GPU of the target table, from the pinned ptxas; needs no GPU.
 # One process more than cores, as one test waits half a minute for an assembler that hangs.
