@@ -12,6 +12,8 @@ import functools
 import threading
 from typing import Any
 
+import kiln
+import kiln.language as kl
 from kiln.kernels.operator import is_torch
 
 # How many counters are cleared at once.
@@ -22,6 +24,16 @@ _cleared: list[Any] = []  # all memory of handed-out counters, which graphs may 
 _held: dict[Any, Any] = {}  # by device, thread and stream: the counters of its launches
 _captured: dict[Any, tuple[int, Any]] = {}  # same key: the last captured graph and the counters of its launches
 _short: set[Any] = set()  # devices whose supply is more than half used
+
+
+@kiln.jit
+def count_in(counter, count):
+    """Counts a program, after what it wrote; returns whether it is the last of ``count``, which sees what all of them
+    wrote, and leaves the counter at zero."""
+    is_last = kl.atomic_add(counter, 1, sem="acq_rel") == count - 1
+    if is_last:
+        kl.store(counter, 0)
+    return is_last
 
 
 def zeros(count: int, like: Any) -> Any:

@@ -17,7 +17,8 @@ import kiln.language as kl
 from kiln.errors import ArgumentError
 from kiln.kernels.attention.decode_configs import DecodePlan, decode_plan
 from kiln.kernels.attention.kernel import LOG2_E
-from kiln.kernels.counters import zeros
+from kiln.kernels.attention.scores import finite
+from kiln.kernels.counters import count_in, zeros
 from kiln.kernels.fast import exp2_flushed
 from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import FLOATS, Spec, Types, empty, operator, output, strides
@@ -303,12 +304,6 @@ def sums_of(weight, PLAN: kl.constexpr):
 
 
 @kiln.jit
-def finite(top):
-    """A row that has seen no key yet has a maximum of -inf: subtracting 0 instead keeps its weights at 0."""
-    return kl.where(top == -float("inf"), 0.0, top)
-
-
-@kiln.jit
 def upper(x):
     """The first eight of sixteen rows of each lane."""
     halves = kl.permute(x.reshape(x.shape[0], 2, 8, x.shape[2]), 0, 2, 3, 1)
@@ -349,10 +344,7 @@ def hand_in(parts: Parts, work: Work, count, top, total, result, PLAN: kl.conste
     kl.store(parts.sums + place.to(kl.int64) * PLAN.side + column, result, mask=row < PLAN.members)
     kl.store(parts.statistics + place * 2, top, mask=row < PLAN.members)
     kl.store(parts.statistics + place * 2 + 1, total, mask=row < PLAN.members)
-    is_last = kl.atomic_add(parts.arrived + work.slot, 1, sem="acq_rel") == count - 1
-    if is_last:
-        kl.store(parts.arrived + work.slot, 0)
-    return is_last
+    return count_in(parts.arrived + work.slot, count)
 
 
 @kiln.jit

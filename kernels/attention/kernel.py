@@ -15,7 +15,7 @@ import kiln.language as kl
 from kiln.errors import ArgumentError, ResourceError
 from kiln.kernels.attention.configs import AttentionPlan, prefill_plan
 from kiln.kernels.attention.operands import PITCH, Head, Heads, heads_of, is_fetched
-from kiln.kernels.attention.scores import At, Bias, Terms, Visible
+from kiln.kernels.attention.scores import At, Bias, Terms, Visible, finite
 from kiln.kernels.attention.shares import Shares
 from kiln.kernels.counters import zeros
 from kiln.kernels.fast import exp2_flushed
@@ -120,8 +120,7 @@ class Form:
             new_top = kl.where(highest > top + SLACK, highest, top)
         else:
             new_top = kl.maximum(top, highest + ahead)
-        # A row with no key yet has top = -inf; subtracting 0 instead keeps its weights at exp2(-inf) = 0.
-        safe = kl.where(new_top == -float("inf"), 0.0, new_top)
+        safe = finite(new_top)
         base = safe if ahead is None else safe - ahead
         return exp2_flushed(score * exponent - base[:, None]), exp2_flushed(top - safe), new_top
 

@@ -21,7 +21,6 @@ from kiln.kernels.attention.decode import (
     Parts,
     Rows,
     deliver,
-    finite,
     in_lanes,
     is_seen,
     lse_shape,
@@ -46,6 +45,7 @@ from kiln.kernels.attention.decode_configs import (
     merged_at_once,
 )
 from kiln.kernels.attention.kernel import LOG2_E
+from kiln.kernels.attention.scores import finite
 from kiln.kernels.fast import exp2_flushed
 from kiln.kernels.machine import Machine, machine_of
 from kiln.kernels.operator import (

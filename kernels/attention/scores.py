@@ -25,6 +25,12 @@ def tanh(x):
     return 1.0 - 2.0 * reciprocal(1.0 + exp2_flushed(x * (2 * LOG2_E)))
 
 
+@kiln.jit
+def finite(top):
+    """A row that has seen no key yet has a maximum of -inf: subtracting 0 instead keeps its weights at 0."""
+    return kl.where(top == -float("inf"), 0.0, top)
+
+
 @kiln.struct
 class At:
     """Where a tile of scores is: sequence, head, rows (as a column) and keys (as a row); and how many queries and keys

@@ -1,8 +1,7 @@
 """Keys of a block of queries in shares, one for each of several programs; the last to arrive combines them in order.
 
-No program waits for another: each writes its share, then counts it (the atomic releases what was written and acquires
-what others wrote before they were counted), and whichever counts the last share reads all of them back. So any order of
-programs gives the same bits.
+No program waits for another: each writes its share, then counts it, and whichever counts the last share reads all of
+them back. So any order of programs gives the same bits.
 """
 
 from __future__ import annotations
@@ -11,6 +10,8 @@ from typing import Any
 
 import kiln
 import kiln.language as kl
+from kiln.kernels.attention.scores import finite
+from kiln.kernels.counters import count_in
 from kiln.kernels.fast import exp2_flushed
 
 # Shares that the last program reads at once, times elements of a row: a thread holds half of those of a row.
@@ -61,8 +62,7 @@ class Shares:
                 at, of_rows = self.places(block * self.COUNT + first + i, *sums.shape)
                 more = kl.load(of_rows, mask=inside, other=-float("inf"))
                 best = kl.maximum(top, more)
-                # A row that has seen no key has a maximum of -inf: subtracting 0 instead keeps its weights at 0.
-                safe = kl.where(best == -float("inf"), 0.0, best)
+                safe = finite(best)
                 kept, share = exp2_flushed(top - safe), exp2_flushed(more - safe)
                 total = total * kept + kl.load(of_rows + sums.shape[0], mask=inside, other=0.0) * share
                 sums = sums * kept[:, None] + kl.load(at, mask=inside, other=0.0) * share[:, None]
@@ -74,16 +74,13 @@ class Shares:
         """Hands in the program's share of ``count`` for a block of queries. Returns the combination of all shares to
         the program that is last, and whether it is."""
         part = self.part()
-        is_last = part + 1 == count
-        if count > 1:
-            is_last = part < 0
-            if part < count:
-                at, of_rows = self.places(block * self.COUNT + part, *sums.shape)
-                kl.store(at, sums)
-                kl.store(of_rows, top)
-                kl.store(of_rows + sums.shape[0], total)
-                is_last = kl.atomic_add(self.arrived + block, 1, sem="acq_rel") == count - 1
-                if is_last:
-                    kl.store(self.arrived + block, 0)
-                    top, total, sums = self.combined(block, count, top, total, sums)
+        is_last = (count == 1) & (part == 0)
+        if (count > 1) & (part < count):
+            at, of_rows = self.places(block * self.COUNT + part, *sums.shape)
+            kl.store(at, sums)
+            kl.store(of_rows, top)
+            kl.store(of_rows + sums.shape[0], total)
+            is_last = count_in(self.arrived + block, count)
+            if is_last:
+                top, total, sums = self.combined(block, count, top, total, sums)
         return top, total, sums, is_last

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from harness import assert_close, random
+from harness import assert_close, counters_of, random
 from kiln.kernels import attention
 from kiln.kernels.attention import flex_attention, kernel, mods, reference
 from kiln.kernels.attention.configs import AttentionPlan
@@ -128,11 +128,8 @@ ONE_GROUP = replace(PLAN, m=64, consumers=1)
 
 @pytest.fixture
 def counters(monkeypatch):
-    """The counters of each launch; they must be zero after it."""
-    made, zeros = [], kernel.zeros
-    monkeypatch.setattr(kernel, "zeros", lambda count, like: made.append(zeros(count, like)) or made[-1])
-    yield made
-    assert made and not any(np.asarray(each).any() for each in made)
+    with counters_of(kernel, monkeypatch) as made:
+        yield made
 
 
 @pytest.mark.parametrize("blocks", [None, 2])

@@ -13,10 +13,13 @@ reference sees the rounded inputs, in float64. ``roundings`` counts further roun
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import ml_dtypes
 import numpy as np
+from kiln import errors
 
 DTYPES = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
@@ -65,3 +68,29 @@ def assert_close(out: np.ndarray, exact: np.ndarray, *, length: int = 1, scale: 
             f"{int(wrong.sum())} of {exact.size} elements outside the bound; worst at {tuple(map(int, at))}: "
             f"expected {exact[at]:.9g} ± {np.broadcast_to(bound, exact.shape)[at]:.3g}, got {values[at]:.9g}"
         )
+
+
+@contextlib.contextmanager
+def counters_of(module: Any, monkeypatch: Any) -> Iterator[list[Any]]:
+    """The counters of each launch that a module of the library makes; some must be made, and be zero in the end."""
+    made: list[Any] = []
+    zeros = module.zeros
+    monkeypatch.setattr(module, "zeros", lambda count, like: made.append(zeros(count, like)) or made[-1])
+    yield made
+    assert made and not any(np.asarray(each).any() for each in made)
+
+
+class Refusing:
+    """In place of a kernel: notes grid and options of each launch, and has too little of something for some."""
+
+    def __init__(self, lacks: str, refuses: Callable[[tuple[int, ...], dict[str, Any]], bool]):
+        self.lacks, self.refuses = lacks, refuses
+        self.asked: list[tuple[tuple[int, ...], dict[str, Any]]] = []
+
+    def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., None]:
+        def run(*args: Any, **options: Any) -> None:
+            self.asked.append((grid, options))
+            if self.refuses(grid, options):
+                raise errors.ResourceError(self.lacks, 2, 1)
+
+        return run

@@ -6,7 +6,7 @@ import os
 import numpy as np
 import pytest
 from covering import covering, parametrize
-from harness import assert_close, random, strided
+from harness import Refusing, assert_close, random, strided
 from kiln import errors
 from kiln.kernels.attention import attention, attention_varlen, attention_varlen_backward, kernel, reference
 from kiln.kernels.attention.configs import AttentionPlan, packed
@@ -394,23 +394,13 @@ def test_refusals_of_sequences(rng):
 @pytest.mark.host
 def test_plans_that_do_not_fit_have_no_roles(monkeypatch):
     """A plan chosen by default falls back to the simple one; a plan passed in is rejected."""
-    asked = []
-
-    class Kernel:
-        def __getitem__(self, grid):
-            def run(*args, schedule=None, **options):
-                asked.append(schedule)
-                if schedule:
-                    raise errors.ResourceError("bytes of shared memory per block", 2, 1)
-
-            return run
-
-    monkeypatch.setattr(kernel, "attention_kernel", Kernel())
+    refusing = Refusing("bytes of shared memory per block", lambda grid, options: bool(options.get("schedule")))
+    monkeypatch.setattr(kernel, "attention_kernel", refusing)
     monkeypatch.setattr(kernel, "_TOO_MUCH", set())
     q = blank((1, 4096, 4, 128), "float16")
     with planning_for(DEFAULT_GPU):
         attention(q, blank_like(q), blank_like(q))
-        assert asked == ["attention", None]
+        assert [options.get("schedule") for _, options in refusing.asked] == ["attention", None]
         with pytest.raises(errors.ResourceError, match="out of bytes of shared memory"):
             attention(q, blank_like(q), blank_like(q), plan=AttentionPlan(128, 128, "attention"))
 

@@ -5,8 +5,7 @@ import itertools
 
 import numpy as np
 import pytest
-from harness import assert_close, random
-from kiln import errors
+from harness import Refusing, assert_close, counters_of, random
 from kiln.kernels.attention import attention, attention_varlen, flex_attention, kernel, mods, reference
 from kiln.kernels.attention.configs import AttentionPlan, Lengths, candidates, prefill_plan, useful_splits
 from kiln.kernels.attention.flex import create_block_mask
@@ -22,11 +21,8 @@ VISIBLE = {"all": {}, "causal": {"causal": True}, "window": {"window": (40, 9)},
 
 @pytest.fixture
 def counters(monkeypatch):
-    """The counters of each launch; they must be zero after it."""
-    made, zeros = [], kernel.zeros
-    monkeypatch.setattr(kernel, "zeros", lambda count, like: made.append(zeros(count, like)) or made[-1])
-    yield made
-    assert made and not any(each.any() for each in made)
+    with counters_of(kernel, monkeypatch) as made:
+        yield made
 
 
 def compare(rng, arrays, splits, plan=PLAN, **options):
@@ -212,23 +208,13 @@ def test_candidates_offer_other_splits():
 @pytest.mark.host
 def test_shares_that_do_not_fit_are_not_tried_again(monkeypatch):
     """The plan without them has the same tile, and still fits."""
-    asked = []
-
-    class Kernel:
-        def __getitem__(self, grid):
-            def run(*args, consumers=0, **options):
-                asked.append((grid, consumers))
-                if len(grid) > 1:
-                    raise errors.ResourceError("bytes per thread beyond the registers of its role", 2, 1)
-
-            return run
-
-    monkeypatch.setattr(kernel, "attention_kernel", Kernel())
+    refusing = Refusing("bytes per thread beyond the registers of its role", lambda grid, options: len(grid) > 1)
+    monkeypatch.setattr(kernel, "attention_kernel", refusing)
     monkeypatch.setattr(kernel, "_TOO_MUCH", set())
     q = blank((1, 2048, 4, 64), "float16")
     with planning_for(DEFAULT_GPU):
         attention(q, blank_like(q), blank_like(q))
-        assert asked == [((64, 2), 2), ((64,), 2)]
-        asked.clear()
+        assert [(grid, options["consumers"]) for grid, options in refusing.asked] == [((64, 2), 2), ((64,), 2)]
+        refusing.asked.clear()
         attention(q, blank_like(q), blank_like(q))
-        assert asked == [((64,), 2)]
+        assert [(grid, options["consumers"]) for grid, options in refusing.asked] == [((64,), 2)]

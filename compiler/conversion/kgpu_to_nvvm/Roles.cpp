@@ -43,8 +43,8 @@ static void setRegisters(Lowering &lowering, int64_t wanted, int64_t atLaunch) {
   lowering.b.ptx("setmaxnreg." + direction + ".sync.aligned.u32 " + std::to_string(wanted) + ";", "", {}, {});
 }
 
-template <typename Op> static bool contains(Region &body) {
-  return body.walk([](Op) { return WalkResult::interrupt(); }).wasInterrupted();
+static bool takesTurns(Region &body) {
+  return body.walk([](kgpu::BeginTurnOp) { return WalkResult::interrupt(); }).wasInterrupted();
 }
 
 static LogicalResult emitRole(Lowering &lowering, kgpu::RolesOp op, unsigned role, int64_t atLaunch) {
@@ -59,7 +59,7 @@ static LogicalResult emitRole(Lowering &lowering, kgpu::RolesOp op, unsigned rol
     b.setInsertionPointToStart(branch.thenBlock());
   }
   Region &body = op.getBodies()[role];
-  bool inTurns = contains<kgpu::BeginTurnOp>(body);
+  bool inTurns = takesTurns(body);
   return lowering.place.inRole(op, role, [&] {
     if (inTurns)
       openTurns(lowering, /*opens=*/true);
@@ -80,7 +80,7 @@ static LogicalResult emitRoles(Lowering &lowering, kgpu::RolesOp op) {
   bool ofGroups = op.walk([](kgpu::BarrierOp barrier) {
                       return barrier.getScope() == kgpu::Scope::Group ? WalkResult::interrupt() : WalkResult::advance();
                     }).wasInterrupted();
-  bool inTurns = llvm::any_of(op.getBodies(), [](Region &body) { return contains<kgpu::BeginTurnOp>(body); });
+  bool inTurns = llvm::any_of(op.getBodies(), takesTurns);
   int64_t barriers = op.size() + llvm::sum_of(op.getGroups()) * (inTurns ? 2 : ofGroups ? 1 : 0);
   if (barriers > kMaxRoles)
     return op.emitOpError() << "expected at most " << kMaxRoles

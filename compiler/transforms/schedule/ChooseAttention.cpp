@@ -82,8 +82,8 @@ std::optional<Schedule> schedule::chooseAttention(func::FuncOp kernel, ChainedPr
     return std::nullopt;
   }
   schedule.stagedStore = stored.has_value();
-  schedule.apart = stored && rowsStoredApart(cast<RankedTensorType>(storedTile(store.getValue()).getType()),
-                                             /*ctas=*/1, groups) > 0;
+  schedule.apart =
+      stored && mayStoreApart(cast<RankedTensorType>(storedTile(store.getValue()).getType()), /*ctas=*/1, groups);
   schedule.stages = int32_t(std::min(wanted, fitting));
   return schedule;
 }

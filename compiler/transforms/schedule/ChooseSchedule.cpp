@@ -300,7 +300,7 @@ bool Chooser::mayEndApart(ProductLoop &product, ArrayRef<Beside> blocks, const S
   const Beside *store = llvm::find_if(blocks, isStore);
   if (store == blocks.end() || llvm::count_if(blocks, isStore) != 1)
     return false;
-  return rowsStoredApart(store->tile, ctas, schedule.consumers) > 0;
+  return mayStoreApart(store->tile, ctas, schedule.consumers);
 }
 
 std::optional<Schedule> Chooser::withRoles(ProductLoop &product, std::string &why) {

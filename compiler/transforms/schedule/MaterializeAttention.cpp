@@ -392,9 +392,7 @@ void Writer::run() {
   if (store) {
     auto tile = cast<RankedTensorType>(storedTile(store.getValue()).getType());
     storeMemory = *schedule::storeMemory(tile, /*ctas=*/1, /*swapped=*/false);
-    // A group that stores its own rows uses boxes that contain only those.
-    storeMap = mapOf(b, target, storeMemory, /*pieces=*/1,
-                     schedule.apart ? rowsStoredApart(tile, /*ctas=*/1, schedule.consumers) : 0);
+    storeMap = mapOf(b, target, storeMemory, /*pieces=*/1, schedule.rowsOfBoxes(chain.sums.getType().getDimSize(0)));
   }
   query = makeRing(chain.query, schedule.queries);
   keys = makeRing(chain.keys, schedule.stages);

@@ -557,11 +557,10 @@ void Materializer::run() {
   auto pieces = [&](const Factor &factor, bool isLeft) { return schedule.cutOf(factor, isLeft) ? 1 : ctas; };
   lhsMap = mapOf(b, product.lhs.desc, lhsMemory, pieces(product.lhs, /*isLeft=*/true));
   rhsMap = mapOf(b, product.rhs.desc, rhsMemory, pieces(product.rhs, /*isLeft=*/false));
-  // A group that stores its own rows uses boxes that contain only those.
-  int64_t rows = product.dot.getType().getDimSize(0) / ctas / schedule.consumers;
+  int64_t rows = product.dot.getType().getDimSize(0) / ctas;
   for (auto &[op, store] : stores)
     store.map = mapOf(b, cast<tile::DescStoreOp>(op).getDesc().getDefiningOp<tile::MakeDescOp>(), store.memory, 1,
-                      schedule.apart ? rows : 0);
+                      schedule.rowsOfBoxes(rows));
   // With turns, each slot is read by one group only.
   int32_t consumers = schedule.consumers, together = schedule.inTurns() ? 1 : consumers;
   auto channelOf = [&](int32_t slots, ArrayRef<Type> parts, Completion completion, int32_t fillers) {

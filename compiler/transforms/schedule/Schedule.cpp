@@ -91,10 +91,10 @@ std::optional<kgpu::MemType> schedule::storeMemory(RankedTensorType tile, int64_
   return swizzledMemory(tile, ctas, ctas > 1 ? std::optional<unsigned>(cutsColumns ? 1 : 0) : std::nullopt);
 }
 
-int64_t schedule::rowsStoredApart(RankedTensorType tile, int64_t ctas, int64_t groups) {
+bool schedule::mayStoreApart(RankedTensorType tile, int64_t ctas, int64_t groups) {
   auto memory = storeMemory(tile, ctas, /*cutsColumns=*/false);
-  int64_t rows = groups > 1 && memory ? asMatrix(tile).getDimSize(0) / ctas / groups : 0;
-  return rows && kgpu::planBoxes(*memory, /*pieces=*/1, rows) ? rows : 0;
+  return groups > 1 && memory &&
+         kgpu::planBoxes(*memory, /*pieces=*/1, asMatrix(tile).getDimSize(0) / ctas / groups).has_value();
 }
 
 std::optional<kgpu::MemType> schedule::sumMemory(RankedTensorType sums, int64_t ctas) {

@@ -19,6 +19,9 @@ struct Schedule {
   bool ordered = false;     ///< attention: groups issue a step's products in turn
   bool apart = false;       ///< each group stores its own rows of the result without waiting for other groups
 
+  /// The rows of boxes that a result leaves in, of which a CTA has `rows`: those of one group where each stores its own
+  /// (0: any).
+  int64_t rowsOfBoxes(int64_t rows) const { return apart ? rows / consumers : 0; }
   /// While one group writes its result the other multiplies.
   bool inTurns() const { return name == "pingpong"; }
   /// The dimension of the left or right operand's block, as it is loaded, that is divided among the CTAs of a cluster;
@@ -41,9 +44,9 @@ struct Schedule {
 std::optional<kgpu::MemType> slotMemory(Factor &factor, int64_t ctas, std::optional<unsigned> cut);
 /// Memory of a matrix that a tile of the result leaves through, or an addend arrives in: divided among the CTAs.
 std::optional<kgpu::MemType> storeMemory(mlir::RankedTensorType tile, int64_t ctas, bool cutsColumns);
-/// Rows of a result that each of `groups` groups stores, if the copy engine can store those of each group by
-/// themselves; otherwise 0. Nothing then orders the copies of one group with respect to those of another.
-int64_t rowsStoredApart(mlir::RankedTensorType tile, int64_t ctas, int64_t groups);
+/// Whether each of several groups can have the copy engine store its own rows of a result. Nothing then orders the
+/// copies of one group with respect to those of another.
+bool mayStoreApart(mlir::RankedTensorType tile, int64_t ctas, int64_t groups);
 /// Memory through which CTAs send each other accumulators: each has its own columns of all rows, in blocks of eight by
 /// eight, as a warp holds them. std::nullopt if the rows, or a CTA's columns, are not a power of two.
 std::optional<kgpu::MemType> sumMemory(mlir::RankedTensorType sums, int64_t ctas);

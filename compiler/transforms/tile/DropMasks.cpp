@@ -142,9 +142,9 @@ Sum Prover::sumOf(Value value, Operation *at) const {
   return sum;
 }
 
-/// How far apart the bases have to be: `order` says that the second is at least this much above the first, or more.
+/// How far the second base has to be above the first for `order` to hold, whatever is added to them.
 static APInt distance(const Order &order) { return order.first.high - order.second.low + order.gap; }
-/// The same for an order that is known to hold: the bases are at least this far apart.
+/// How far it is above the first at least, if `order` holds.
 static APInt knownDistance(const Order &order) { return order.first.low - order.second.high + order.gap; }
 
 bool Prover::isPromised(const Order &order, Operation *at) const {
@@ -181,14 +181,17 @@ bool Prover::holds(arith::CmpIOp compare) const {
 namespace {
 struct DropMasks : kiln::impl::DropMasksPassBase<DropMasks> {
   void runOnOperation() override {
-    Prover prover(getOperation());
-    SmallVector<arith::CmpIOp> dropped;
+    SmallVector<arith::CmpIOp> masks;
     getOperation().walk([&](arith::CmpIOp compare) {
       // Scalar conditions are those of the promises.
-      if (isa<ShapedType>(compare.getType()) && prover.holds(compare))
-        dropped.push_back(compare);
+      if (isa<ShapedType>(compare.getType()))
+        masks.push_back(compare);
     });
-    for (arith::CmpIOp compare : dropped) {
+    if (masks.empty())
+      return;
+    Prover prover(getOperation());
+    llvm::erase_if(masks, [&](arith::CmpIOp compare) { return !prover.holds(compare); });
+    for (arith::CmpIOp compare : masks) {
       OpBuilder builder(compare);
       auto all = DenseElementsAttr::get(cast<ShapedType>(compare.getType()), true);
       compare.replaceAllUsesWith(arith::ConstantOp::create(builder, compare.getLoc(), all).getResult());
