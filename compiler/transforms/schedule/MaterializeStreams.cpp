@@ -55,6 +55,8 @@ private:
   void receive(const Streams::Group &group, Value &cursor);
   void begin(tile::DotOp dot, IRMapping &map);
   Value memoryOf(const StreamFactor &factor, IRMapping &map);
+  /// Waits for the products whose results are among `values`.
+  void settleFor(ValueRange values, IRMapping &map);
   /// Waits for the products whose results `op` uses, and loads the vectors that it uses.
   void settleFor(Operation *op, IRMapping &map);
   /// Waits until at most the last `pending` products begun in this block are in flight.
@@ -225,21 +227,26 @@ void Writer::settle(size_t pending, IRMapping &map) {
   begun.erase(begun.begin(), begun.begin() + done);
 }
 
-void Writer::settleFor(Operation *op, IRMapping &map) {
+void Writer::settleFor(ValueRange values, IRMapping &map) {
   size_t needed = 0;
+  for (auto [i, product] : llvm::enumerate(begun))
+    if (llvm::is_contained(values, product.dot.getResult()))
+      needed = i + 1;
+  if (needed)
+    settle(begun.size() - needed, map);
+}
+
+void Writer::settleFor(Operation *op, IRMapping &map) {
+  SmallVector<Value> used;
   SmallVector<Operation *> rows;
   op->walk([&](Operation *inner) {
-    for (Value operand : inner->getOperands()) {
-      for (auto [i, product] : llvm::enumerate(begun))
-        if (operand == product.dot.getResult())
-          needed = std::max(needed, i + 1);
+    llvm::append_range(used, inner->getOperands());
+    for (Value operand : inner->getOperands())
       for (auto &[load, stream] : streams.blocks)
         if (stream.isRow() && stream.value() == operand && !map.contains(operand))
           rows.push_back(load);
-    }
   });
-  if (needed)
-    settle(begun.size() - needed, map);
+  settleFor(used, map);
   for (Operation *load : rows) {
     Value tile = streams.blocks[load].value();
     if (map.contains(tile))
@@ -316,6 +323,7 @@ void Writer::cloneBlock(Block &from, Role role, IRMapping &map, MutableArrayRef<
       else
         receive(group->second, cursor);
     } else if (auto loop = dyn_cast<scf::ForOp>(op); loop && streamsIn(loop)) {
+      settleFor(loop.getInitArgs(), map);
       cloneLoop(loop, role, map, cursors);
     } else if (auto dot = dyn_cast<tile::DotOp>(op)) {
       if (role == Role::Multiply)
