@@ -68,21 +68,23 @@ class Rows:
 
 @kiln.struct
 class Parts:
-    """float32 sums of dq before they are scaled and rounded: each block has M queries of a head as rows, or as columns
-    (TURNED; `BackwardPlan.parts_turned` says when). ``rows`` counts the rows of all blocks."""
+    """float32 sums of dq before they are scaled and rounded. Each block of M queries of a head is a matrix with queries
+    as rows, or as columns (TURNED; `BackwardPlan.parts_turned` says when), and lies in memory as lines of LINE numbers:
+    its own rows (LINE as long), or, where tensor cores make it, in the order in which they hold it (`in_lines`), so
+    that a thread stores 16 bytes at a time. ``lines`` counts those of all blocks."""
 
     data: Any
-    rows: Any
+    lines: Any
     padded: Any
     M: kl.constexpr
     SIZE: kl.constexpr
     TURNED: kl.constexpr
+    LINE: kl.constexpr
 
     @kiln.jit
     def blocks(self):
-        ROWS: kl.constexpr = self.SIZE if self.TURNED else self.M
-        COLUMNS: kl.constexpr = self.M if self.TURNED else self.SIZE
-        return kl.make_tensor_descriptor(self.data, [self.rows, COLUMNS], [COLUMNS, 1], [ROWS, COLUMNS])
+        LINES: kl.constexpr = self.M * self.SIZE // self.LINE
+        return kl.make_tensor_descriptor(self.data, [self.lines, self.LINE], [self.LINE, 1], [LINES, self.LINE])
 
     @kiln.jit
     def product(self, dscore, key):
@@ -90,18 +92,32 @@ class Parts:
         return kl.dot(key.T, dscore) if self.TURNED else kl.dot(dscore.T, key)
 
     @kiln.jit
-    def add(self, blocks, number, start, part):
+    def in_lines(self, part):
+        """A block as lines. A warp has 16 rows; of eight columns, a thread has two, in row r and in row r + 8."""
         ROWS: kl.constexpr = self.SIZE if self.TURNED else self.M
-        blocks.atomic_add([(number * self.padded + start) // self.M * ROWS, 0], part)
+        COLUMNS: kl.constexpr = self.M if self.TURNED else self.SIZE
+        if self.LINE == COLUMNS:
+            return part
+        part = part.reshape(ROWS // 16, 2, 8, COLUMNS // 8, 4, 2).permute(0, 3, 2, 4, 1, 5)
+        return part.reshape(self.M * self.SIZE // self.LINE, self.LINE)
+
+    @kiln.jit
+    def add(self, blocks, number, start, part):
+        LINES: kl.constexpr = self.M * self.SIZE // self.LINE
+        blocks.atomic_add([(number * self.padded + start) // self.M * LINES, 0], self.in_lines(part))
 
     @kiln.jit
     def load(self, number, first):
-        """The sums of a block."""
-        rows, columns = kl.arange(0, self.M), kl.arange(0, self.SIZE)
+        """The sums of a block, queries as rows."""
+        ROWS: kl.constexpr = self.SIZE if self.TURNED else self.M
+        COLUMNS: kl.constexpr = self.M if self.TURNED else self.SIZE
+        LINES: kl.constexpr = self.M * self.SIZE // self.LINE
         place = self.data + (number.to(kl.int64) * self.padded + first) * self.SIZE
-        if self.TURNED:
-            return kl.load(place + columns[:, None] * self.M + rows[None, :]).T
-        return kl.load(place + rows[:, None] * self.SIZE + columns[None, :])
+        sums = kl.load(place + kl.arange(0, LINES)[:, None] * self.LINE + kl.arange(0, self.LINE)[None, :])
+        if self.LINE != COLUMNS:
+            sums = sums.reshape(ROWS // 16, COLUMNS // 8, 8, 4, 2, 2).permute(0, 4, 2, 1, 3, 5)
+        sums = sums.reshape(ROWS, COLUMNS)
+        return sums.T if self.TURNED else sums
 
 
 @kiln.jit
@@ -673,8 +689,8 @@ class Backward:
         size = self.sizes[0]
         place = empty(Spec((number, padded, size), "float32"), q.data)
         turned = plan.parts_turned(size)
-        count = number * padded // plan.m * size if turned else number * padded
-        return rows, Parts(place, count, padded, plan.m, size, turned)
+        line = 32 if plan.schedule else plan.m if turned else size
+        return rows, Parts(place, number * padded * size // line, padded, plan.m, size, turned, line)
 
     def fill(self, rows: Rows, sums: Parts | None, plan: BackwardPlan) -> None:
         size, v_size = self.sizes

@@ -108,9 +108,10 @@ def backward_plan(
     if tensor_cores and "warpgroup_mma" in capabilities and fetched and side <= 128 and q_tokens > 64:
         # More queries per step leave no registers for sums of 64 keys by 128 elements; with 64 elements there is room,
         # and products of few columns wait for shared memory.
-        if plain and not deterministic and sizes == (128, 128):
-            # dq's part of a step has 64 rows for each group: elements. Heads of 64 would take 128 queries, and spill.
-            return _in_rounds(BackwardPlan(64, 128, 128, 64, "streams", rows=rows, together=together), *rounds)
+        if plain and not deterministic and sizes in ((64, 64), (128, 128)):
+            # dq's part of a step has elements as rows, 64 for each group; with heads of 64, groups share its columns.
+            five = BackwardPlan(64, 128, 128, 64 if side > 64 else 160, "streams", rows=rows, together=together)
+            return _in_rounds(five, *rounds)
         m, dq_n = (64, 64) if side > 64 else (96, 160 if plain else 128)
         if crowded:
             m, dq_n = (32, 64) if side > 64 else (64, 64)
