@@ -9,10 +9,11 @@
 fp16, random normal data. Groups of rows: `forward` and `backward`, B · N = 16384 and H · D = 2048; `grouped`, 32 heads
 over 8 of keys; `small`, one sequence of 1 to 8 heads of 64; `flex`, a window of 1024 tokens and ALiBi, B · N = 16384.
 
-Method: measure.py's (graph replay, all arrays rotated past the L2, bursts in turn, order reversed every round, median;
-`warm_us` repeats one set). Bursts last 25 ms, because near the peak the power limit decides; those of small rows 6 ms.
-Each peer is checked against float64, all heads of the first and of the last set, before it is timed and once in its
-graph: Kiln's error may be 1.5 times that of the best peer that multiplies in 16 bits, a peer's twice.
+Method: measure.py's (graph replay, all arrays rotated past the L2, bursts in balanced order, median; `warm_us` repeats
+one set). Bursts last 25 ms, after 50 ms untimed, because near the peak the power limit decides; those of small rows
+6 ms, after one replay. Each peer is checked against float64, all heads of the first and of the last set, before it is
+timed and once in its graph: Kiln's error may be 1.5 times that of the best peer that multiplies in 16 bits, a peer's
+twice.
 
 Peers: torch's cuDNN, FlashAttention-2 (`flash`), `efficient` and, in small rows, `math`, which multiplies in float32;
 FlashAttention's kernels for Hopper from the package flash-attn-4 (`cute`), if it is installed; Triton's tutorial
@@ -120,6 +121,11 @@ class Row:
     def bytes(self) -> int:
         return self.bytes_of()
 
+    @property
+    def lasting(self) -> tuple[float, float]:
+        """Microseconds of a burst, and of what runs untimed before it."""
+        return (6000.0, 0.0) if self.group == "small" else (measure.BURST_US, measure.SETTLE_US)
+
     def guess_us(self) -> float:
         return 3.0 + max(self.bytes / 4.2e6, self.flops_of("kiln") / 5e8)
 
@@ -171,7 +177,7 @@ class Bench(beside.SdpaBench):
 
     def __init__(self, row: Row, device: Any, winners: Tuned, rounds: int = 9, burst_us: float | None = None):
         self.row, self.device, self.torch, self.winners = row, device, device.torch, winners
-        self.burst_us = burst_us or (25000.0 if row.group != "small" else 6000.0)
+        self.burst_us, self.settle_us = (burst_us, 0.0) if burst_us else row.lasting
         graph_us = min(2000.0, self.burst_us)
         self.plan = measure.plan_of_products(row.guess_us(), row.bytes, device.l2_bytes, rounds, graph_us)
         self.generator = self.torch.Generator(device.device)
@@ -535,7 +541,7 @@ def report(paths: Sequence[str]) -> list[str]:
     say("flex: ALiBi over attention(alibi_slopes=…)", alibis, "kiln-flex", only("kiln"))
     tuned = forward + grouped + small
     say("default over tuned plans", tuned, "kiln", only("kiln-tuned"), None, 0.95)
-    return [beside.origins(entries), *text, *beside.errors(entries, GATE)]
+    return [*beside.origins(entries), *text, *beside.errors(entries, GATE)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

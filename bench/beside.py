@@ -8,7 +8,6 @@ import csv
 import gc
 import math
 import pathlib
-import re
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -107,7 +106,7 @@ class Bench:
     gate: Gate
     device: Any
     plan: measure.Plan
-    burst_us = 25000.0
+    burst_us, settle_us = measure.BURST_US, measure.SETTLE_US
     errors: dict[str, float]
     kept: list[Any]
 
@@ -159,7 +158,7 @@ class Bench:
             with self._failing(found[name]):
                 if self._refused(found[name], self.errors.get(name, 0.0), allowed):
                     continue
-                replay, bursts = measure.rotated(self.device, self.plan, peer.launch, self.burst_us)
+                replay, bursts = measure.rotated(self.device, self.plan, peer.launch, self.burst_us, self.settle_us)
                 last = self.plan.sets - 1
                 self.poison(last)
                 replay()
@@ -190,6 +189,7 @@ class Bench:
         kept = winners.get(key)
         if kept in variants:
             return variants[kept]()._replace(note=kept)
+        peers: dict[str, Peer] = {}
         bursts, why = {}, "no candidates"
         for name, make in variants.items():
             try:
@@ -199,17 +199,22 @@ class Bench:
                     why = f"error {error:.2e}"
                     continue
                 bursts[name] = measure.rotated(self.device, self.plan, peer.launch, 2000.0)[1]["burst"]
+                peers[name] = peer
                 self.kept.append(peer)
             except Exception as error:  # a candidate that does not compile or launch here is skipped
                 why = measure.failed(error)["note"]
                 self.device.synchronize()
-        for rounds, left in ((3, 4), (7, 1)):
-            times = measure.race(bursts, rounds)
-            order = sorted(times, key=lambda name: measure.summarize(times[name]).median)
-            bursts = {name: bursts[name] for name in order[:left]}
         if not bursts:
             raise Unavailable(f"none of {len(variants)} candidates works ({why})")
-        (best,) = bursts
+
+        def ranked(times: Mapping[str, Sequence[float]]) -> list[str]:
+            return sorted(times, key=lambda name: measure.summarize(times[name]).median)
+
+        finals = {
+            name: measure.rotated(self.device, self.plan, peers[name].launch, self.burst_us, self.settle_us)[1]["burst"]
+            for name in ranked(measure.race(bursts, 3))[:4]
+        }
+        best = ranked(measure.race(finals, 7))[0]
         winners.put(key, best)
         return variants[best]()._replace(note=best)
 
@@ -304,17 +309,6 @@ def lines(
 
 
 # ---- all rows --------------------------------------------------------------------------------------------------------
-def recorded(path: str | None, columns: Sequence[str]) -> set[str]:
-    """The rows that a file already has; exits if the file has other columns."""
-    if not path or not pathlib.Path(path).exists():
-        return set()
-    with open(path, newline="", encoding="utf-8") as file:
-        reader = csv.DictReader(file)
-        if tuple(reader.fieldnames or ()) != tuple(columns):
-            raise SystemExit(f"{path}: expected a file with the columns of this benchmark, got others: name a new file")
-        return {line["kernel"] for line in reader}
-
-
 def wanted(row: Any, peers: Sequence[str], options: argparse.Namespace) -> list[str]:
     """The requested peers that a row has."""
     tune = getattr(options, "tune", False)
@@ -325,7 +319,7 @@ def race_rows(
     chosen: Sequence[Any],
     peers: Sequence[str],
     options: argparse.Namespace,
-    method: str,
+    family: str,
     columns: Sequence[str],
     bench_of: Callable[[Any, Any], Any],
     lines: Callable[..., list[dict[str, Any]]],
@@ -333,12 +327,13 @@ def race_rows(
     counts: Callable[[str], bool],
 ) -> int:
     """Measures the rows one after the other, prints each and adds it to the CSV, which may have some already; returns 1
-    if a peer that ``counts`` failed. ``method``: the name of the method in the CSV. Rows may name their ``peers``."""
+    if a peer that ``counts`` failed. ``family``: its name in the CSV's method. Rows may name their ``peers``."""
     from device import environment, make_device
 
-    done = recorded(options.csv, columns)
+    method = measure.method_of(family)
+    done = {line["kernel"] for line in measure.kept(options.csv, columns, method)}
     device, start = make_device(getattr(options, "device", "cuda")), time.monotonic()
-    about = environment(device) | {"method": re.sub("v1", f"{method} v1", measure.METHOD)}
+    about = environment(device) | {"method": method}
     broken, left = False, []
     for row in chosen:
         if row.name in done:
@@ -385,11 +380,11 @@ def read(paths: Sequence[str], family: str) -> list[tuple[str, Lines]]:
     return found
 
 
-def origins(entries: Iterable[tuple[str, Lines]]) -> str:
-    """Where and when entries were measured."""
+def origins(entries: Iterable[tuple[str, Lines]]) -> list[str]:
+    """Where and when entries were measured, and a warning if not all by one method."""
     found = [next(iter(peers.values())) for _, peers in entries]
     told = dict.fromkeys(f"{line['gpu']}, {line['date'][:10]}, commit {line['commit']}" for line in found)
-    return "; ".join(told) or "no rows"
+    return ["; ".join(told) or "no rows", *measure.mixed(line["method"] for line in found)]
 
 
 def median_us(peers: Lines, name: str) -> float | None:

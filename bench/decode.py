@@ -12,11 +12,10 @@ number). A peer that is not installed is `unavailable`. `kiln-tuned`, with `--tu
 kiln.kernels.attention.decode_configs.candidates for the contiguous cache; winners are kept in the file given by
 `--tuned`.
 
-Method: measure.py's (graph replay, all arrays rotated past the L2, peers in turn, order reversed every round, median;
-`warm_us` repeats one set). Each peer is checked against float64, all sequences of the first and the last set, before it
-is timed and once in its graph: Kiln's error may be 1.5 times that of the best peer that multiplies in 16 bits, a peer's
-twice. Quantised caches are checked against their decoded values, the last sequence of the first set, and have no peer:
-2e-3.
+Method: measure.py's (graph replay, all arrays rotated past the L2, peers in balanced order, median; `warm_us` repeats
+one set). Each peer is checked against float64, all sequences of the first and the last set, before it is timed and once
+in its graph: Kiln's error may be 1.5 times that of the best peer that multiplies in 16 bits, a peer's twice. Quantised
+caches are checked against their decoded values, the last sequence of the first set, and have no peer: 2e-3.
 """
 
 from __future__ import annotations
@@ -97,7 +96,7 @@ class Bench(beside.SdpaBench):
     """The caches of a row: enough of them to exceed the L2."""
 
     gate = GATE
-    burst_us = 4000.0
+    burst_us, settle_us = 4000.0, 0.0
 
     def __init__(self, row: Row, device: Any, winners: Tuned, rounds: int = 9):
         self.row, self.device, self.torch, self.winners = row, device, device.torch, winners
@@ -313,7 +312,7 @@ def report(paths: Sequence[str]) -> list[str]:
     say("8 heads over the best of torch's SDPA", mha, "kiln", only(*SDPA), None, 1.2)
     say("8 heads over the best peer", mha, "kiln", others)
     say("default over tuned plans", names, "kiln", only("kiln-tuned"), None, 0.95)
-    return [beside.origins(entries), *text, *beside.errors(entries, GATE)]
+    return [*beside.origins(entries), *text, *beside.errors(entries, GATE)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -38,7 +38,7 @@ LEAST = 0.99
 MORE = 3  # times as many rounds, where a row seems to lose
 
 COLUMNS = ("row", "variant", "old_us", "old_p25", "old_p75", "new_us", "new_p25", "new_p75", "old_over_new", "rounds",
-           "gpu", "driver", "old", "commit", "date")  # fmt: skip
+           "gpu", "driver", "old", "commit", "date", "method")  # fmt: skip
 
 Times = dict[str, list[float]]
 
@@ -171,6 +171,7 @@ def run(options: argparse.Namespace) -> int:
     if not rows:
         print(f"gate: no recorded row matches {options.rows!r}", file=sys.stderr)
         return 2
+    measure.kept(options.csv, COLUMNS, measure.METHOD)
     ratios: dict[str, float] = {}
     failed: dict[str, str] = {}
     log_path = os.path.join(tempfile.gettempdir(), f"kiln-gate-{os.getpid()}.log")

@@ -6,11 +6,12 @@
     python bench/gemm.py --csv gemm.csv --limit 500                 as many rows as fit the time, those not in the file
     python bench/gemm.py --report gemm.csv                          what recorded rows say
 
-Method: measure.py's (graph replay, everything rotated past the L2, bursts in turn, order reversed every round, median),
-with bursts of 25 ms where products decide and 4 ms where memory does: near the peak the chip is at its power limit, and
-a peer that runs long by itself gets a different clock. Every peer is checked against float64 before it is timed, on the
-first and the last set: ‖out − exact‖ / ‖exact‖ at most twice torch's in the same types. After the race each peer runs
-alone for `--energy` seconds, and its power, by NVML's counter, times its time gives joules per operation.
+Method: measure.py's (graph replay, everything rotated past the L2, bursts in balanced order, median), with bursts of
+25 ms after 50 ms untimed where products decide and of 4 ms where memory does: near the peak the chip is at its power
+limit, and its clock takes longer than a burst to follow from one peer to the next. Every peer is checked against
+float64 before it is timed, on the first and the last set: ‖out − exact‖ / ‖exact‖ at most twice torch's in the same
+types. After the race each peer runs alone for `--energy` seconds, and its power, by NVML's counter, times its time
+gives joules per operation.
 
 cuBLASLt is called directly; all algorithms that its heuristics offer (up to 64, 64 MB of workspace) are timed, and the
 best is its figure. Triton's kernels (baselines/triton_gemm.py) are tuned too, and on `--quack-rows` quack's
@@ -28,7 +29,6 @@ import gc
 import json
 import math
 import pathlib
-import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -144,6 +144,11 @@ def plan(row: Row, l2_bytes: int, rounds: int, burst_us: float | None = None) ->
     return measure.Plan(sets, launches, max(1, math.ceil(burst / (us * launches))), 0, rounds)
 
 
+def settle(row: Row, launches: int) -> int:
+    """How often a graph of ``launches`` is replayed untimed before a burst, so that the clock settles."""
+    return 0 if row.of_memory else math.ceil(measure.SETTLE_US / (row.guess_us() * launches))
+
+
 # ---- energy ----------------------------------------------------------------------------------------------------------
 class Meter:
     """Joules and clocks of device 0, by NVML; every figure is None without NVML."""
@@ -216,6 +221,7 @@ class Bench:
         self.row, self.device, self.torch, self.tuned, self.options = row, device, device.torch, tuned, options
         burst = device.burst_us if device.name == "cpu" else options.burst
         self.plan = plan(row, device.l2_bytes, options.rounds, burst)
+        self.settle = 0 if device.name == "cpu" else settle(row, self.plan.launches)
         torch = self.torch
         generator = torch.Generator(device.device)
         generator.manual_seed(0)
@@ -485,7 +491,7 @@ class Bench:
                     return found
             self.launch(function, 0)
             found["replay"] = self.replay(function, self.plan.launches)
-            found["burst"] = self.device.burst(found["replay"], self.plan.launches, self.plan.replays)
+            found["burst"] = self.device.burst(found["replay"], self.plan.launches, self.plan.replays, self.settle)
         except Unavailable as error:
             found.update(status="unavailable", note=str(error))
         except Exception as error:  # any exception is this peer's result; the others go on
@@ -583,7 +589,7 @@ def report(paths: Sequence[str]) -> list[str]:
                 if line["family"] == "gemm":
                     fresh.setdefault(line["kernel"], {})[line["provider"]] = line
             found |= fresh
-    text = []
+    text = measure.mixed(line["method"] for peers in found.values() for line in peers.values())
     for group, (mean, least) in ASKED.items():
         of_group = {name: peers for name, peers in found.items() if name in groups and groups[name].group == group}
         for variant in ("kiln", "kiln+pdl", "kiln-tuned", "kiln-cut"):
@@ -685,12 +691,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _measure(options: argparse.Namespace, chosen: Sequence[Row]) -> int:
     from device import environment, make_device
 
+    method = measure.method_of("gemm")
+    done = {(line["kernel"], line["dtype"]) for line in measure.kept(options.csv, COLUMNS, method)}
     device, tuned, meter, start = make_device(options.device), Tuned(options.tuned), Meter(), time.monotonic()
-    about = environment(device) | {"method": re.sub("v1", "gemm v1", measure.METHOD)}
-    done: set[tuple[str, str]] = set()
-    if options.csv and pathlib.Path(options.csv).exists():
-        with open(options.csv, newline="", encoding="utf-8") as file:
-            done = {(line["kernel"], line["dtype"]) for line in csv.DictReader(file)}
+    about = environment(device) | {"method": method}
     broken, left = 0, []
     for row in chosen:
         if (row.name, row.dtype) in done:

@@ -11,8 +11,11 @@ On a GPU (`METHOD`):
 3. Launch i works on set i mod `sets`. A set is every array the kernel touches: inputs, weights, outputs, optimizer
    state. The sets together are at least three times the L2 cache, so nothing from the previous launch is found there.
    Peers that allocate their outputs keep `sets` of them alive while capturing: the same rotation.
-4. Peers take turns in bursts of a few milliseconds, one burst each per round; the order is reversed every round. Each
-   burst is preceded by one untimed replay: the first launches after another peer's find its dirty lines in the L2.
+4. Peers take turns in bursts of a few milliseconds, one burst each per round, in a balanced order (`orders`): each
+   peer has each place in a round, and each other peer just before it, about equally often. Each burst is preceded by
+   one untimed replay: the first launches after another peer's find its dirty lines in the L2. Where products decide, a
+   chip at its power limit has a clock that depends on what ran in the last tens of milliseconds: bursts last 25 ms,
+   and each is preceded by 50 ms (`SETTLE_US`) of the same peer, untimed, so that its clock is the peer's own.
 5. A figure is the median over the rounds; its spread is the quartiles and the extremes. Clocks, power, driver and
    versions are recorded beside it. Clocks are never changed.
 6. A second figure, `warm`, repeats one set: operands come from the L2 where they fit. Other benchmarks report that one.
@@ -24,6 +27,7 @@ from __future__ import annotations
 
 import csv
 import datetime
+import itertools
 import math
 import os
 import pathlib
@@ -31,14 +35,33 @@ import platform
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 RESULTS = pathlib.Path(__file__).parent / "results"
 
+# Microseconds of a graph, of a burst of its replays, and of what runs untimed before a burst, where products decide.
+GRAPH_US, BURST_US, SETTLE_US = 2000.0, 25000.0, 50000.0
+
 # Stored in every recorded row; the number changes whenever figures stop being comparable.
-METHOD = "graph-replay v1: all arrays rotated past 3xL2, interleaved bursts, order reversed every round, median"
+METHOD = (
+    "graph-replay v2: all arrays rotated past 3xL2, interleaved bursts in balanced order, where products decide each "
+    f"after {SETTLE_US / 1e3:.0f} ms untimed, median"
+)
+
+
+def method_of(family: str) -> str:
+    """The method as a family that has its own plans records it."""
+    return METHOD.replace(" ", f" {family} ", 1)
+
+
+def mixed(methods: Iterable[str]) -> list[str]:
+    """A report's warning that its rows were measured by methods that are not comparable; nothing if there is only one.
+    What is before the colon tells them apart."""
+    found = sorted({method.split(":")[0] for method in methods if method})
+    return [f"mixed       not comparable: {', '.join(found)}"] if len(found) > 1 else []
 
 
 # ---- plans and statistics: what the GPU method needs that needs no GPU -----------------------------------------------
@@ -112,34 +135,63 @@ def columns(times: Summary) -> dict[str, Any]:
             "min_us": f"{times.least:.3f}", "max_us": f"{times.most:.3f}", "rounds": times.rounds}  # fmt: skip
 
 
+def design(count: int) -> list[list[int]]:
+    """Williams' design: orders of ``count`` peers that give each peer each place, and each other peer directly before
+    it, equally often. For an even count the rows of one Latin square, for an odd one also their mirror images."""
+    zigzag = [(k + 1) // 2 if k % 2 else -(k // 2) for k in range(count)]  # neighbours are apart by 1, -2, 3, -4, …
+    rows = [[(place + shift) % count for place in zigzag] for shift in range(count)]
+    return rows if count % 2 == 0 else rows + [row[::-1] for row in rows]
+
+
+def orders(count: int, rounds: int) -> list[list[int]]:
+    """The order of ``count`` peers in each round: a row of their design; when all have been used, they are used again.
+
+    Of the rows left, the next is the one whose places and predecessors have been used least; the last peer of a round
+    precedes the first of the next one. Nobody follows itself, except where there are only two.
+    """
+    found: list[list[int]] = []
+    used: Counter[tuple[str, int, int]] = Counter()
+    left: list[list[int]] = []
+    last: list[int] = []  # who ran last
+
+    def uses(row: list[int]) -> list[tuple[str, int, int]]:
+        after = itertools.pairwise(last + row)
+        return [("at", *pair) for pair in enumerate(row)] + [("after", *pair) for pair in after]
+
+    for _ in range(rounds if count else 0):
+        left = left or design(count)
+        best = min(left, key=lambda row: (row[:1] == last, sum(used[use] ** 2 for use in uses(row))))
+        left.remove(best)
+        used.update(uses(best))
+        found.append(best)
+        last = best[-1:]
+    return found
+
+
 def race(bursts: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
-    """One burst of each peer per round, the order reversed every round. A burst returns microseconds per launch."""
+    """One burst of each peer per round, in a balanced order. A burst returns microseconds per launch."""
     times: dict[str, list[float]] = {name: [] for name in bursts}
     names = list(bursts)
-    for _ in range(rounds):
-        for name in names:
-            times[name].append(bursts[name]())
-        names.reverse()
+    for order in orders(len(names), rounds):
+        for i in order:
+            times[names[i]].append(bursts[names[i]]())
     return times
 
 
-# Microseconds of a graph, and of a burst of its replays.
-GRAPH_US, BURST_US = 2000.0, 25000.0
-
-
 def graph_burst(device: Any, launch: Callable[[], None], us: float) -> Callable[[], float]:
-    """Bursts of a graph of launches, one of which takes about ``us``: see ``race``."""
+    """Bursts, each after a while untimed, of a graph of launches, one of which takes about ``us``: see ``race``."""
     count = max(1, math.ceil(GRAPH_US / us))
 
     def enqueue() -> None:
         for _ in range(count):
             launch()
 
-    return device.burst(device.capture(enqueue), count, max(1, math.ceil(BURST_US / (count * us))))
+    replays, settle = (max(1, math.ceil(lasting / (count * us))) for lasting in (BURST_US, SETTLE_US))
+    return device.burst(device.capture(enqueue), count, replays, settle)
 
 
 def plan_of_products(
-    us: float, footprint: int, l2_bytes: int, rounds: int = 9, graph_us: float = 2000.0, burst_us: float = 25000.0
+    us: float, footprint: int, l2_bytes: int, rounds: int = 9, graph_us: float = GRAPH_US, burst_us: float = BURST_US
 ) -> Plan:
     """As `plan`, for a row whose launch takes about ``us``, where products decide and not traffic."""
     sets = min(MOST_SETS, max(2, math.ceil(3 * l2_bytes / footprint)))
@@ -149,13 +201,14 @@ def plan_of_products(
 
 
 def rotated(
-    device: Any, plan: Plan, launch: Callable[[int], None], burst_us: float
+    device: Any, plan: Plan, launch: Callable[[int], None], burst_us: float, settle_us: float = 0.0
 ) -> tuple[Callable[[], None], dict[str, Callable[[], float]]]:
     """A graph of launches that rotates the sets, and the bursts of a peer: ``burst`` replays that graph, ``warm`` one
     that repeats the first set. ``launch(i)`` enqueues a launch on set i.
 
     A burst lasts about ``burst_us``, but at least one replay: how often a peer's graph is replayed depends on how long
-    one replay takes, so that slow peers do not heat the chip longer than fast ones.
+    one replay takes, so that slow peers do not heat the chip longer than fast ones. Before it, the peer runs untimed
+    for at least ``settle_us``.
     """
 
     def captured(sets: int, launches: int) -> Callable[[], None]:
@@ -168,7 +221,8 @@ def rotated(
 
     def fitted(replay: Callable[[], None], launches: int, us: float) -> Callable[[], float]:
         once = device.burst(replay, launches, 1)() * launches
-        burst: Callable[[], float] = device.burst(replay, launches, max(1, round(us / once)))
+        replays, settle = max(1, round(us / once)), math.ceil(settle_us / once)
+        burst: Callable[[], float] = device.burst(replay, launches, replays, settle)
         return burst
 
     cold, warm = captured(plan.sets, plan.launches), captured(1, plan.warm_launches)
@@ -293,6 +347,21 @@ def write(name: str, table: list[Row]) -> pathlib.Path:
         for row in table:
             writer.writerow({**asdict(row), **about})
     return path
+
+
+def kept(path: str | None, columns: Sequence[str], method: str) -> list[dict[str, str]]:
+    """The lines of a file that a run is to continue, if it exists; exits if they have other columns or other methods,
+    because a report compares them."""
+    if not path or not pathlib.Path(path).exists():
+        return []
+    with open(path, newline="", encoding="utf-8") as file:
+        reader = csv.DictReader(file)
+        if tuple(reader.fieldnames or ()) != tuple(columns):
+            raise SystemExit(f"{path}: expected a file with the columns of this benchmark, got others: name a new file")
+        lines = list(reader)
+    if mixed([method, *(line["method"] for line in lines)]):
+        raise SystemExit(f"{path}: expected rows by {method.split(':')[0]}, got others: name a new file")
+    return lines
 
 
 def append(path: str, names: Sequence[str], table: Sequence[Mapping[str, Any]]) -> None:

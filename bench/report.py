@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import measure
 import verdict
 from cases import FAMILIES, select
 
@@ -129,7 +130,8 @@ def line(record: Record) -> str:
 
 def summary(results: Results) -> list[str]:
     """What a reader wants first: counts and means with and without programmatic dependent launch."""
-    lines = []
+    lines = measure.mixed((record.get("environment") or results.environment).get("method", "")
+                          for record in results.records)  # fmt: skip
     for variant, label in (("kiln", "Kiln"), ("kiln+pdl", "Kiln with dependent launch")):
         found = verdict.overall(results.records, variant)
         if found.rows:

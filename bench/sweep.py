@@ -70,7 +70,7 @@ from verdict import geometric_mean  # noqa: E402
 # What measuring a cell takes, roughly.
 CELL_SECONDS = 0.2
 
-METHOD = "graph-replay v2: a replay behind a flushed L2, interleaved bursts, order reversed every round, median"
+METHOD = "graph-replay v3: a replay behind a flushed L2, interleaved bursts in balanced order, median"
 
 FACTS = ("gpu", "driver", "cuda", "kiln", "torch", "triton", "quack", "commit", "date", "method")
 COLUMNS = ("kernel", "rows", "width", "dtype", "provider", "status", "median_us", "p25_us", "p75_us", "min_us",
@@ -357,6 +357,7 @@ def report(known: dict[Cell, dict[str, Line]], wanted: Sequence[Case], peers: Se
     measured = {cell_of(case): known[cell_of(case)] for case in wanted if cell_of(case) in known}
     text.append(f"{len(measured)} of {len(wanted)} cells measured; asked: none under {LEAST} of {', '.join(peers)}, "
                 f"geometric mean {MEAN} over the faster")  # fmt: skip
+    text += measure.mixed(line.get("method", "") for lines in measured.values() for line in lines.values())
     for variant in VARIANTS:
         found = {cell: over for cell, lines in measured.items() if (over := ratios(lines, variant, peers))}
         if not found:

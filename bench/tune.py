@@ -22,7 +22,6 @@ import json
 import math
 import os
 import pathlib
-import random
 import subprocess
 import sys
 import tempfile
@@ -176,12 +175,7 @@ def race_all(row: Row, kernel: Any, best: Any) -> dict[str, Any]:
     near = {
         name: sustained_burst(device, launch, us, sets) for name, (launch, us) in bursts.items() if us < 1.5 * least
     }
-    taken: dict[str, list[float]] = {name: [] for name in near}
-    for turn in range(3):
-        # Which one ran before, and how hot, affects the next: the order is new in each round.
-        for name in random.Random(turn).sample(sorted(near), len(near)):
-            taken[name].append(near[name]())
-    times = {name: measure.summarize(values).median for name, values in taken.items()}
+    times = {name: measure.summarize(values).median for name, values in measure.race(near, 3).items()}
     fastest = min(times, key=times.__getitem__)
     winner = times.get(str(best), float("inf"))
     place = sum(us < winner for us in times.values()) + 1
@@ -204,14 +198,8 @@ def sustained_burst(device: Any, launch: Any, us: float, sets: list[list[Any]]) 
             launch(arrays=sets[i % len(sets)])
 
     replay = device.capture(enqueue)
-    timed = device.burst(replay, count, max(1, math.ceil(BURST_US / (count * us))))
-
-    def sample() -> float:
-        for _ in range(math.ceil(SETTLE_US / (count * us))):
-            replay()
-        return float(timed())
-
-    return sample
+    replays, settle = (math.ceil(lasting / (count * us)) for lasting in (BURST_US, SETTLE_US))
+    return device.burst(replay, count, replays, settle)
 
 
 def apart(name: str, device: str, by: str, limit: float) -> dict[str, Any]:

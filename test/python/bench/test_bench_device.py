@@ -108,6 +108,24 @@ def test_a_burst_leaves_its_first_replay_out(gpu):
     assert recorder.calls == ["replay", "record", "replay", "replay", "record", "wait"]
 
 
+def test_a_burst_settles_before_it_is_timed(gpu):
+    """The host waits only at the end: between the replays that settle the clock and those that count, nothing rests."""
+    found, recorder = gpu
+    timed = found.burst(found.capture(lambda: None), launches=100, replays=2, settle=3)
+    recorder.calls.clear()
+    assert timed() == pytest.approx(2 * 3.0 * 1e3 / 200)
+    assert recorder.calls == ["replay"] * 4 + ["record", "replay", "replay", "record", "wait"]
+
+
+def test_a_burst_of_the_host_settles_too(monkeypatch):
+    calls = []
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(device=lambda name: name))
+    monkeypatch.setattr(device.time, "perf_counter", lambda: calls.append("clock") or float(len(calls)))
+    timed = device.HostDevice().burst(lambda: calls.append("replay"), launches=10, replays=2, settle=3)
+    assert timed() == pytest.approx(3 * 1e6 / 20)
+    assert calls == ["replay"] * 3 + ["clock"] + ["replay"] * 2 + ["clock"]
+
+
 def test_a_burst_after_a_cache_flush_times_one_replay(gpu, monkeypatch):
     _, recorder = gpu
     found = device.FlushingDevice()

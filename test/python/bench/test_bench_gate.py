@@ -33,7 +33,7 @@ def test_libraries_take_turns_and_a_good_row_is_done():
     processes = {"old": Library([8.0] * 9, "old", calls), "new": Library([8.05] * 9, "new", calls)}
     [(variant, times)] = gate.measured(processes, "row", 3)
     assert variant == "kiln" and times == {"old": [8.0] * 3, "new": [8.05] * 3}
-    assert calls == ["old", "new", "new", "old", "old", "new"]
+    assert calls == ["old", "new", "new", "old", "new", "old"]
 
 
 def test_a_row_that_seems_to_lose_is_remeasured():
@@ -103,3 +103,10 @@ def test_unreached_rows_are_not_a_success(tmp_path, monkeypatch, capsys):
 def test_paths_without_a_library_are_rejected(tmp_path):
     with pytest.raises(SystemExit, match="expected a wheel or a folder that holds kiln"):
         gate.main(["--old", str(tmp_path)])
+
+
+def test_rows_by_another_method_are_not_added_to(tmp_path):
+    path = tmp_path / "gate.csv"
+    measure.append(str(path), gate.COLUMNS, [dict.fromkeys(gate.COLUMNS, "") | {"method": "graph-replay v1: earlier"}])
+    with pytest.raises(SystemExit, match="expected rows by graph-replay v2, got others"):
+        gate.main(["--old", str(tmp_path), "--csv", str(path)])

@@ -4,6 +4,7 @@ import csv
 import itertools
 import json
 import math
+import types
 
 import gemm
 import measure
@@ -49,6 +50,27 @@ def test_plans_of_bursts(row):
     burst = found.launches * found.replays * row.guess_us()
     assert (4e3 if row.of_memory else 25e3) <= burst <= 60e3
     assert found.sets * row.bytes < 8 << 30, "memory"
+    settle = gemm.settle(row, found.launches)
+    assert settle == 0 if row.of_memory else 50e3 <= settle * found.launches * row.guess_us() <= 75e3
+    assert settle + found.replays < 100, "the GPU's queue"
+
+
+def test_bursts_settle_as_the_row_asks():
+    class Bench(gemm.Bench):
+        def __init__(self):
+            self.plan, self.settle, self.allowed = measure.Plan(2, 8, 5, 0, 9), 7, None
+            self.device = types.SimpleNamespace(burst=lambda *given: given)
+
+        def error(self, function):
+            return 0.0
+
+        def launch(self, function, i):
+            pass
+
+        def replay(self, function, launches):
+            return "replay"
+
+    assert Bench().build("kiln", lambda: ("", None))["burst"] == ("replay", 8, 5, 7)
 
 
 def test_a_row_is_printed_and_written(tmp_path):
@@ -71,6 +93,7 @@ def test_a_row_is_printed_and_written(tmp_path):
 
 def test_report(tmp_path):
     every = {row.name: row for row in gemm.rows()}
+    about = {"method": measure.method_of("gemm")}
 
     def write(name, **rows_of):
         path = tmp_path / name
@@ -78,7 +101,7 @@ def test_report(tmp_path):
             writer = csv.DictWriter(file, gemm.COLUMNS)
             writer.writeheader()
             for row, peers in rows_of.items():
-                writer.writerows(gemm.lines(every[row.replace("_", " ")], peers, {}, 5, None))
+                writer.writerows(gemm.lines(every[row.replace("_", " ")], peers, about, 5, None))
         return str(path)
 
     one = {"torch": timed(12.0), "kiln": timed(10.0), "kiln-tuned": timed(9.0), "kiln-cut": timed(8.0),
@@ -96,7 +119,11 @@ def test_report(tmp_path):
     # If two files contain the same row, the later one counts.
     later = write("b.csv", linear_qkv_1={"torch": timed(20.0), "kiln": timed(10.0)})
     text = "\n".join(gemm.report([str(tmp_path / "a.csv"), later]))
-    assert "least 1.200" in text and "wrong" not in text
+    assert "least 1.200" in text and "wrong" not in text and "mixed" not in text
+    about["method"] = "graph-replay gemm v0: as it was"
+    old = write("c.csv", linear_o_16=one)
+    text = gemm.report([later, old])
+    assert text[0] == "mixed       not comparable: graph-replay gemm v0, graph-replay gemm v2"
 
 
 def test_power_is_measured_between_counter_updates(monkeypatch):
@@ -171,7 +198,3 @@ def test_rows_are_measured_on_torch_tensors_of_the_cpu(tmp_path, words):
     assert by["kiln-tuned"]["note"].startswith("GemmPlan(")
     size = path.stat().st_size
     assert gemm.main(arguments) == 0 and path.stat().st_size == size, "rows that are there are left out"
-
-
-def test_the_method_says_which():
-    assert "v1" in measure.METHOD

@@ -1,10 +1,15 @@
 """The method of bench/measure.py: plans, statistics, turns, errors. No GPU, no torch."""
 
+import collections
 import itertools
 import math
 
+import attention
 import cases
+import decode
+import gemm
 import measure
+import pointers
 import pytest
 
 L2 = 60 << 20
@@ -44,7 +49,56 @@ def test_summary_refuses_what_is_no_time(values):
         measure.summarize(values)
 
 
-def test_race_takes_turns_and_reverses_the_order():
+def counted(count, found):
+    """How often each peer has each place, and each other peer directly before it: in its round, and in all."""
+    places = collections.Counter((place, peer) for order in found for place, peer in enumerate(order))
+    within = collections.Counter(pair for order in found for pair in itertools.pairwise(order))
+    turns = [peer for order in found for peer in order]
+    everywhere = collections.Counter(itertools.pairwise(turns))
+    others = list(itertools.permutations(range(count), 2))
+    return (
+        [places[at] for at in itertools.product(range(count), repeat=2)],
+        [within[pair] for pair in others],
+        [everywhere[pair] for pair in others],
+        sum(everywhere[peer, peer] for peer in range(count)),
+    )
+
+
+def apart(counts):
+    return max(counts) - min(counts)
+
+
+@pytest.mark.parametrize("count", range(2, 10))
+def test_a_whole_design_is_balanced(count):
+    """Rows that only rotate one order give each peer a single predecessor; half the design of an odd count leaves half
+    of the pairs out; and if only rounds count, the last peer of one begins the next."""
+    whole = count if count % 2 == 0 else 2 * count
+    found = measure.orders(count, whole)
+    assert len({tuple(order) for order in found}) == whole
+    places, within, everywhere, itself = counted(count, found)
+    assert set(places) == {whole // count} and set(within) == {whole // count}
+    assert apart(everywhere) <= 1 and itself == (1 if count == 2 else 0)
+
+
+@pytest.mark.parametrize(("count", "rounds"), itertools.product(range(2, 10), range(1, 26)))
+def test_any_number_of_rounds_is_nearly_balanced(count, rounds):
+    """Rows in the order in which the design has them let peers follow themselves and come to be 3 apart; reversing one
+    order every round gives the middle peer the same place in all."""
+    found = measure.orders(count, rounds)
+    assert len(found) == rounds and all(sorted(order) == list(range(count)) for order in found)
+    assert found == measure.orders(count, rounds), "every run has the same order"
+    places, within, everywhere, itself = counted(count, found)
+    assert apart(places) <= 1 + count % 2 and apart(within) <= 2
+    assert itself <= (rounds / 2 if count == 2 else 0)
+    # Some pairs cannot meet between rounds.
+    assert apart(everywhere) <= (2 if rounds <= 10 else 5)
+
+
+def test_orders_of_one_and_of_none():
+    assert measure.orders(1, 3) == [[0]] * 3 and measure.orders(0, 3) == measure.orders(4, 0) == []
+
+
+def test_race_takes_turns():
     turns = []
     clock = itertools.count(1)
 
@@ -56,8 +110,9 @@ def test_race_takes_turns_and_reverses_the_order():
         return timed
 
     times = measure.race({name: burst(name) for name in "abc"}, 3)
-    assert "".join(turns) == "abccbaabc"
-    assert times == {"a": [1.0, 6.0, 7.0], "b": [2.0, 5.0, 8.0], "c": [3.0, 4.0, 9.0]}
+    assert turns == ["abc"[i] for order in measure.orders(3, 3) for i in order]
+    assert times == {name: [i + 1.0 for i, turn in enumerate(turns) if turn == name] for name in "abc"}
+    assert measure.race({}, 3) == {}
 
 
 def test_a_slow_machine_slows_every_peer_alike():
@@ -117,13 +172,45 @@ def test_a_peer_that_raises_leaves_the_others_in_the_race():
         def capture(self, enqueue):
             return enqueue
 
-        def burst(self, replay, launches, replays):
+        def burst(self, replay, launches, replays, settle):
+            assert settle == 25
             return lambda: (replay(), float(launches * replays))[1]
 
     launched = []
-    # 400 us per launch: 5 in a graph of 2 ms, 13 replays (12.5) in a burst of 25 ms.
+    # 400 us per launch: 5 in a graph of 2 ms, 13 replays (12.5) in a burst of 25 ms, 25 in the 50 ms before it.
     burst = measure.graph_burst(Device(), lambda: launched.append(1), 400.0)
     found = {"a": {"status": "ok", "burst": burst}, "b": measure.failed(ValueError("first line\nsecond"))}
     measure.race_ready(found, 3)
     assert found["a"]["times"] == [65.0] * 3 and len(launched) == 15
     assert found["b"] == {"status": "failed", "note": "ValueError: first line"}
+
+
+# ---- rows by several methods -----------------------------------------------------------------------------------------
+OLD = "graph-replay gemm v1: all arrays rotated past 3xL2, interleaved bursts, order reversed every round, median"
+
+
+def test_the_method_says_which():
+    ours = measure.method_of("gemm")
+    assert ours.startswith("graph-replay gemm v2: ") and "after 50 ms untimed" in ours
+    assert measure.mixed([ours, ours, ours.replace("median", "middle"), ""]) == measure.mixed([]) == []
+    assert measure.mixed([ours, OLD]) == ["mixed       not comparable: graph-replay gemm v1, graph-replay gemm v2"]
+
+
+@pytest.mark.parametrize("module", [gemm, attention, decode, pointers], ids=lambda module: module.__name__)
+def test_files_of_rows_by_the_old_method_are_not_continued(module):
+    """They are refused before a device is asked for."""
+    with pytest.raises(SystemExit, match=f"expected rows by graph-replay {module.__name__} v2, got others"):
+        module.main(["--csv", str(measure.RESULTS / f"h200_{module.__name__}.csv")])
+
+
+def test_a_file_by_another_method_is_not_continued(tmp_path):
+    path, columns, ours = tmp_path / "rows.csv", ("kernel", "method"), measure.method_of("gemm")
+    assert measure.kept(None, columns, ours) == measure.kept(str(path), columns, ours) == []
+    measure.append(str(path), columns, [{"kernel": "a", "method": ours}])
+    assert measure.kept(str(path), columns, ours) == [{"kernel": "a", "method": ours}]
+    with pytest.raises(SystemExit, match="expected a file with the columns of this benchmark"):
+        measure.kept(str(path), ("kernel", "method", "date"), ours)
+    path.unlink()
+    measure.append(str(path), columns, [{"kernel": "b", "method": OLD}])
+    with pytest.raises(SystemExit, match="expected rows by graph-replay gemm v2, got others: name a new file"):
+        measure.kept(str(path), columns, ours)

@@ -45,6 +45,14 @@ def test_merge_replaces_rows_and_forgets_old_failures(results, make_record):
     assert softmax["environment"]["gpu"] == "other"  # a row keeps the machine that it was measured on
 
 
+def test_rows_by_several_methods_are_no_secret(results, make_record):
+    assert not any(line.startswith("mixed") for line in report.summary(results))
+    newer = report.Results({"method": "graph-replay v2: …"})
+    newer.add(make_record("softmax 4096×4096", kiln=17.0, torch=40.0))
+    results.merge(newer)
+    assert report.summary(results)[0] == "mixed       not comparable: graph-replay v2, m"
+
+
 def test_broken_and_missed(results, make_record):
     assert results.broken() == ["rope 512×32×128"]  # quack's failure is not Kiln's
     assert results.missed() == ["rms_norm 2048×4096"]

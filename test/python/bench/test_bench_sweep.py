@@ -277,6 +277,13 @@ def test_cells_with_another_plan_are_named_and_measured_again(run, tmp_path):
     case = cells.named(name)
     assert recorded == {"inductor": "", **{each: cells.plan_of(case, each, H200) for each in cells.VARIANTS}}
     assert run("--list", "--stale")[1] == [""]
+    change(path, method="graph-replay v2: …")
+    assert not any(line.startswith("mixed") for line in run("--report")[1])
+    with open(path) as file:
+        text = file.read()
+    path.write_text(text.replace("graph-replay v2", "graph-replay v3", 1))
+    assert run("--report")[1][1] == "mixed       not comparable: graph-replay v2, graph-replay v3"
+    path.write_text(text)
     change(path, plan="rms_norm_kernel grid=44 BLOCK=8192 num_warps=32")
     code, said = run("--report", "--strict")
     assert code == 1 and said[-2:] == [said[-2], f"  {name}"] and ": 1 cells" in said[-2]
