@@ -10,7 +10,7 @@ fp16, random normal data. Groups of rows: `forward` and `backward`, B · N = 163
 over 8 of keys; `small`, one sequence of 1 to 8 heads of 64; `flex`, a window of 1024 tokens and ALiBi, B · N = 16384.
 
 Method: measure.py's (graph replay, all arrays rotated past the L2, bursts in balanced order, median; `warm_us` repeats
-one set). Bursts last 25 ms, after 50 ms untimed, because near the peak the power limit decides; those of small rows
+one set). Bursts last 25 ms, after 100 ms untimed, because near the peak the power limit decides; those of small rows
 6 ms, after one replay. Each peer is checked against float64, all heads of the first and of the last set, before it is
 timed and once in its graph: Kiln's error may be 1.5 times that of the best peer that multiplies in 16 bits, a peer's
 twice.

@@ -7,7 +7,7 @@
     python bench/gemm.py --report gemm.csv                          what recorded rows say
 
 Method: measure.py's (graph replay, everything rotated past the L2, bursts in balanced order, median), with bursts of
-25 ms after 50 ms untimed where products decide and of 4 ms where memory does: near the peak the chip is at its power
+25 ms after 100 ms untimed where products decide and of 4 ms where memory does: near the peak the chip is at its power
 limit, and its clock takes longer than a burst to follow from one peer to the next. Every peer is checked against
 float64 before it is timed, on the first and the last set: ‖out − exact‖ / ‖exact‖ at most twice torch's in the same
 types. After the race each peer runs alone for `--energy` seconds, and its power, by NVML's counter, times its time

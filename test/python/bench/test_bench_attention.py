@@ -156,10 +156,10 @@ def test_bursts_settle_for_a_stated_time():
 def test_rows_settle_where_products_decide():
     for row in attention.rows():
         small = row.group == "small"
-        assert row.lasting == ((6e3, 0.0) if small else (25e3, 50e3))
+        assert row.lasting == ((6e3, 0.0) if small else (25e3, 100e3))
         plan = measure.plan_of_products(row.guess_us(), row.bytes, L2)
         # Even of a peer twice as fast as expected, the GPU's queue of a thousand holds all.
-        assert small or sum(row.lasting) / (plan.launches * row.guess_us() / 2) < 100
+        assert small or sum(row.lasting) / (plan.launches * row.guess_us() / 2) < 200
     assert (decode.Bench.burst_us, decode.Bench.settle_us) == (4000.0, 0.0), "memory decides"
 
 

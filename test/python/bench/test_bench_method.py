@@ -173,11 +173,11 @@ def test_a_peer_that_raises_leaves_the_others_in_the_race():
             return enqueue
 
         def burst(self, replay, launches, replays, settle):
-            assert settle == 25
+            assert settle == 50
             return lambda: (replay(), float(launches * replays))[1]
 
     launched = []
-    # 400 us per launch: 5 in a graph of 2 ms, 13 replays (12.5) in a burst of 25 ms, 25 in the 50 ms before it.
+    # 400 us per launch: 5 in a graph of 2 ms, 13 replays (12.5) in a burst of 25 ms, 50 in the 100 ms before it.
     burst = measure.graph_burst(Device(), lambda: launched.append(1), 400.0)
     found = {"a": {"status": "ok", "burst": burst}, "b": measure.failed(ValueError("first line\nsecond"))}
     measure.race_ready(found, 3)
@@ -191,7 +191,7 @@ OLD = "graph-replay gemm v1: all arrays rotated past 3xL2, interleaved bursts, o
 
 def test_the_method_says_which():
     ours = measure.method_of("gemm")
-    assert ours.startswith("graph-replay gemm v2: ") and "after 50 ms untimed" in ours
+    assert ours.startswith("graph-replay gemm v2: ") and "after 100 ms untimed" in ours
     assert measure.mixed([ours, ours, ours.replace("median", "middle"), ""]) == measure.mixed([]) == []
     assert measure.mixed([ours, OLD]) == ["mixed       not comparable: graph-replay gemm v1, graph-replay gemm v2"]
 
