@@ -8,7 +8,7 @@ bench/pointers.py`.
 One kernel, Triton's matrix product tutorial without its assumptions about the grid, in three variants: `pointers`
 unchanged, `described` with the launch option `describe_pointers`, and `descriptors`, the same kernel written with
 tensor descriptors, which `described` should match. Fp16, f32 sums, tiles of 128x256x64, two groups of four warps.
-Method: see measure.py (graph replay, bursts of 25 ms in balanced order, each after 100 ms untimed, median). Each peer is
+Method: see measure.py (graph replay, bursts of 25 ms in balanced order, each after 100 ms untimed, median). A peer is
 checked against float64 in 256 rows before it is timed.
 
 `describe_pointers` stays the default for kernels that multiply as long as `described` is nowhere slower than

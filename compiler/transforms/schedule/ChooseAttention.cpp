@@ -10,6 +10,8 @@ static constexpr int64_t kMaxStages = 4;
 // Registers per thread for scores, operand and accumulator, by the number of groups. The rest is for statistics and
 // addresses.
 static constexpr int64_t kMaxRegisters[] = {0, 200, 200, 128};
+// The same with queries, where they are in registers too: terms of scores and masks need the rest.
+static constexpr int64_t kMaxWithQueries = 160;
 // Shared memory reserved for barriers and mbarriers.
 static constexpr int64_t kSpareBytes = 2048;
 
@@ -72,8 +74,13 @@ std::optional<Schedule> schedule::chooseAttention(func::FuncOp kernel, ChainedPr
   });
   left -= beside;
   int64_t wanted = stages.value_or(kMaxStages), fitting = left / (*keys + *values);
-  // Prefetch the next program's queries if that leaves two slots of keys and values.
-  if (int64_t with = (left - *query) / (*keys + *values); with >= std::min<int64_t>(wanted, 2)) {
+  // Queries in registers need not be read from shared memory in each step, and their slot is free at once.
+  int64_t queries = chain.query.type.getNumElements() / (2 * 128 * groups);
+  schedule.heldQueries =
+      groups < 3 && !chain.query.transposition && !beside && registersOf(chain, groups) + queries <= kMaxWithQueries;
+  // Otherwise prefetch the next program's queries if that leaves two slots of keys and values.
+  int64_t with = (left - *query) / (*keys + *values);
+  if (!schedule.heldQueries && with >= std::min<int64_t>(wanted, 2)) {
     schedule.queries = 2;
     fitting = with;
   }

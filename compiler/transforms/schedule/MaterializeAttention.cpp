@@ -115,12 +115,14 @@ Value Writer::oriented(Ring &ring, Value memory) {
   return ring.block.transposition ? TransOp::create(b, memory, ArrayRef<int32_t>{1, 0}).getResult() : memory;
 }
 
+/// `query`: a slot, or a tile in registers.
 Value Writer::beginScores(Value query, Value keys) {
   b.setLoc(chain.scores.getLoc());
   auto type = chain.scores.getType();
   Value zero = arith::ConstantOp::create(b, cast<TypedAttr>(b.getZeroAttr(type)));
   Value none = arith::ConstantOp::create(b, b.getBoolAttr(false));
-  return WarpgroupMmaOp::create(b, type, oriented(this->query, query), oriented(this->keys, keys), zero, none);
+  Value left = isa<RankedTensorType>(query.getType()) ? query : oriented(this->query, query);
+  return WarpgroupMmaOp::create(b, type, left, oriented(this->keys, keys), zero, none);
 }
 
 Value Writer::beginSums(const State &state, Value values) {
@@ -309,6 +311,11 @@ void Writer::writeLoop(Role role, IRMapping &map, MutableArrayRef<Value> cursors
 
     b.setInsertionPointToStart(branch.thenBlock());
     IRMapping inside = map;
+    // The next program's queries may be fetched once these are in registers, or after the last step that reads them.
+    if (role == Role::Multiply && schedule.heldQueries) {
+      queries = LocalLoadOp::create(b, chain.scores.getLhs().getType(), queries);
+      release(query, cursors[0]);
+    }
     State state = firstStep(role, inside, begin, queries, cursors.drop_front());
     b.setLoc(loop.getLoc());
     Value second = arith::AddIOp::create(b, begin, map.lookupOrDefault(loop.getStep()));
@@ -319,8 +326,7 @@ void Writer::writeLoop(Role role, IRMapping &map, MutableArrayRef<Value> cursors
     } else {
       state = steps(role, map, second, end, queries, state, std::nullopt);
     }
-    // The next program's queries may be fetched from here on.
-    if (role == Role::Multiply)
+    if (role == Role::Multiply && !schedule.heldQueries)
       release(query, cursors[0]);
     lastStep(role, map, state);
     yielded = {state.keysAt, state.valuesAt};

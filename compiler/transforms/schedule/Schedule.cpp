@@ -17,6 +17,8 @@ DictionaryAttr Schedule::toAttr(MLIRContext *context) const {
     entries.push_back(b.getNamedAttr("consumers", b.getI32IntegerAttr(consumers)));
   if (queries > 1)
     entries.push_back(b.getNamedAttr("queries", b.getI32IntegerAttr(queries)));
+  if (heldQueries)
+    entries.push_back(b.getNamedAttr("held_queries", b.getUnitAttr()));
   if (swapped)
     entries.push_back(b.getNamedAttr("swapped", b.getUnitAttr()));
   if (stagedStore)
@@ -43,6 +45,7 @@ std::optional<Schedule> Schedule::ofKernel(func::FuncOp kernel) {
   schedule.stages = attr.getAs<IntegerAttr>("stages").getInt();
   if (auto queries = attr.getAs<IntegerAttr>("queries"))
     schedule.queries = queries.getInt();
+  schedule.heldQueries = attr.contains("held_queries");
   schedule.swapped = attr.contains("swapped");
   schedule.stagedStore = attr.contains("staged_store");
   schedule.split = attr.contains("split");

@@ -12,6 +12,7 @@ struct Schedule {
   int32_t consumers = 0;
   int32_t stages = 2;       ///< slots of the channel
   int32_t queries = 1;      ///< attention: slots of the queries' channel
+  bool heldQueries = false; ///< attention: products read a program's queries from registers
   bool swapped = false;     ///< the right operand's columns are the instruction's rows: sum' = rhs' lhs'
   bool stagedStore = false; ///< results leave through shared memory and the copy engine
   bool split = false;       ///< the CTAs of a cluster split K, not the tile: each has a partial sum, and they add those

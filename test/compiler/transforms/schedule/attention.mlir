@@ -27,13 +27,13 @@
 // SKIPPED-COUNT-2: kgpu.rescale %{{.*}} : tensor<128x64xf32>
 // SKIPPED-NOT: kgpu.rescale
 
-// CHOSEN: kgpu.schedule = {apart, consumers = 2 : i32, name = "attention", queries = 2 : i32, staged_store, stages = 4 : i32}
+// CHOSEN: kgpu.schedule = {apart, consumers = 2 : i32, held_queries, name = "attention", staged_store, stages = 4 : i32}
 
 module attributes {kgpu.num_warps = 8 : i32} {
 // CHECK-LABEL: func.func @attention
 // CHECK-SAME: kgpu.persistent
 // CHECK-DAG: kgpu.tensor_map %{{.*}} box [1, 1, 128, 64] swizzle 128 : <tensor<1x1x128x64xf16>>
-// CHECK-DAG: %[[QUERIES:.*]] = kgpu.channel {{ *}}bytes fillers 1 readers 8 : <2 x (!kgpu.mem<128x64xf16
+// CHECK-DAG: %[[QUERIES:.*]] = kgpu.channel {{ *}}bytes fillers 1 readers 8 : <1 x (!kgpu.mem<128x64xf16
 // CHECK-DAG: %[[KEYS:.*]] = kgpu.channel {{ *}}bytes fillers 1 readers 8 : <4 x (!kgpu.mem<64x64xf16
 // CHECK-DAG: %[[VALUES:.*]] = kgpu.channel {{ *}}bytes fillers 1 readers 8 : <4 x (!kgpu.mem<64x64xf16
 // CHECK: kgpu.roles @load warps 1 registers 40 {
@@ -51,8 +51,11 @@ module attributes {kgpu.num_warps = 8 : i32} {
 // CHECK:   kgpu.end_role
 // CHECK: } @multiply groups 2 warps 4 registers 232 {
 // CHECK:   scf.for
-// CHECK:     %[[Q:.*]] = kgpu.receive %[[QUERIES]]
+// CHECK:     %[[SLOT:.*]] = kgpu.receive %[[QUERIES]]
 // CHECK:     scf.if
+// Products read the queries from registers, so that their slot is free at once.
+// CHECK:       %[[Q:.*]] = kgpu.local_load %[[SLOT]]
+// CHECK-NEXT:  kgpu.release %[[QUERIES]]
 // The first step: only its scores are in flight.
 // CHECK:       kgpu.warpgroup_mma %[[Q]]
 // CHECK-NEXT:  kgpu.mma_wait %{{.*}} pending 0
@@ -83,7 +86,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 // CHECK-NOT:     scf.if
 // CHECK:         arith.select
 // CHECK:         scf.yield
-// CHECK:       kgpu.release %[[QUERIES]]
+// CHECK-NOT:   kgpu.release %[[QUERIES]]
 // CHECK:       kgpu.warpgroup_mma %{{.*}} : tensor<128x64xf16>, <64x64xf16
 // CHECK-NEXT:  kgpu.mma_wait %{{.*}} pending 0
 // CHECK-NEXT:  kgpu.release %[[VALUES]]
