@@ -72,9 +72,10 @@ def prefill_plan(
     """For heads of ``size`` elements (padded) of ``itemsize`` bytes, and their values; ``fetched``: the copy engine
     reads all arrays; ``side``: the side of a mask's blocks, which tiles divide; ``beside``: bytes of bias per score;
     ``group``: heads that may be rows of one tile; ``terms``: a "tilt" of scores keeps a number for each key of a step
-    in registers, others ("some") need a few; ``heads``: over all batches, ``share`` of which have the same keys;
-    ``left``: how far back queries see; ``widest``: the most keys of a step for three groups (0: two groups at most),
-    below 128 without spreading few programs; ``ragged``: sequences are concatenated.
+    in registers, others ("some"), like windows that end after a query, need a few; ``heads``: over all batches,
+    ``share`` of which have the same keys; ``left``: how far back queries see; ``widest``: the most keys of a step for
+    three groups (0: two groups at most), below 128 without spreading few programs and without turns; ``ragged``:
+    sequences are concatenated.
 
     Sums, scores and what is loaded for the next step stay in registers: wide heads leave room for fewer keys.
     """
@@ -98,13 +99,24 @@ def prefill_plan(
             # 192 queries leave too much unused. Blocks of 96 keys match their ends; a tilt takes registers.
             sides = (80,) if terms == "tilt" else (128, 96)
             plans += [dataclasses.replace(plan, m=192, n=n, consumers=3) for n in sides if n <= widest]
+        # Windows, terms, block masks and concatenated sequences were not timed with turns.
+        turns = widest == 128 and left is None and not (terms or even or ragged)
         orders = [order(lengths, (p.m, p.n), heads, share, sum(sizes) * itemsize, machine) for p in plans]
-        pace = [one.steps * (_THREE_GROUPS if p.consumers == 3 else 1.0) for one, p in zip(orders, plans, strict=True)]
+        groups = [_THREE_GROUPS[p.n] if p.consumers == 3 else 1.0 for p in plans]
+        pace = [one.steps * slower for one, slower in zip(orders, groups, strict=True)]
         best = pace.index(min(pace))
         plan = dataclasses.replace(plans[best], together=orders[best].together, around=orders[best].around)
+        plan = dataclasses.replace(plan, in_turn=turns and gains_by_turns(sizes, causal))
         if widest == 128 and not (side or ragged):
-            plan = spread(plan, lengths, heads, sizes, machine)
+            plan = spread(plan, lengths, heads, sizes, machine, turns)
     return plan
+
+
+def gains_by_turns(sizes: tuple[int, int], causal: bool) -> bool:
+    """Whether groups should issue in turn where there are more programs than processors: with heads of 128, and with
+    causal heads of 64. With all keys, three groups of heads of 64 gain nothing, and two lose. Other sizes were not
+    timed."""
+    return sizes == (128, 128) or (sizes == (64, 64) and causal)
 
 
 def packed(q_tokens: int, group: int, machine: Machine) -> int:
@@ -172,8 +184,9 @@ def heads_together(q_tokens: int, k_tokens: int, sizes: tuple[int, int], itemsiz
 # keys; how many operations of the products pass while a byte comes from memory; and the share of that which is not
 # hidden.
 _BESIDE_STEPS, _OPERATIONS_A_BYTE, _FELT = 1.6, 150, 1 / 8
-# The time of a step with three groups relative to two: exponentials of 192 queries against products of heads of 64.
-_THREE_GROUPS = 1.2
+# The time of 128 keys with three groups relative to two, by keys per step: exponentials of 192 queries against products
+# of heads of 64. A step of fewer keys takes more than its share; 80 were timed with a tilt.
+_THREE_GROUPS = {128: 1.3, 96: 1.36, 80: 1.25}
 
 
 class Order(NamedTuple):
@@ -234,21 +247,27 @@ def order(lengths: Lengths, tile: tuple[int, int], heads: int, group: int, row_b
     return best
 
 
-# A launch of few programs on an H200, in microseconds: the launch, what a program takes besides its steps, a step of
-# 128 keys by two groups (and what each element of a head adds to it), and handing in a share of the keys, as decoding
-# measured it. A multiprocessor reads 64 bytes of the L2 per clock.
-_LAUNCH_US, _BESIDE_US, _STEP_US, _ELEMENT_US, _HAND_IN_US, _BYTES_A_US = 3.0, 1.8, 0.5, 0.6 / 64, 1.6, 110e3
-# Not measured yet: the time of a step with one group relative to two, and what shares must promise to be worth it.
-_ONE_GROUP, _WORTH = 0.75, 0.9
+# A launch of few programs on an H200, in microseconds, fitted to 118 timed ones with heads of 64: the launch, what each
+# group of a program takes besides its steps, what each program adds; a step of 128 keys by one group, by two, and by
+# two in turn; handing in a share of the keys, and how many bytes the last program reads back in a microsecond.
+_LAUNCH_US, _BESIDE_US, _PROGRAM_US = 2.1, 0.87, 0.009
+_ONE_US, _TWO_US, _IN_TURN_US = 0.76, 1.39, 1.14
+_HAND_IN_US, _BYTES_A_US = 1.6, 165e3
+# What an element of a head adds to a group's step: heads of other sizes were not timed with few programs.
+_ELEMENT_US = 0.3 / 64
+# What shares must promise, as launches with shares are not repeated from a record.
+_WORTH = 0.98
 
 
 def tiles_of(plan: AttentionPlan, lengths: Lengths, heads: int) -> int:
     return heads * -(-lengths.queries // plan.m)
 
 
-def longest_walk(plan: AttentionPlan, lengths: Lengths) -> int:
-    """Steps of the block of queries that sees the most keys."""
-    return max(1, -(-min(lengths.keys, lengths.seen + plan.m) // plan.n))
+def walks(plan: AttentionPlan, lengths: Lengths) -> list[int]:
+    """Steps of each block of queries, the last of which sees the most keys."""
+    blocks, ends = range(1, -(-lengths.queries // plan.m) + 1), lengths.keys
+    seen = [min(ends, i * plan.m + ends - lengths.queries) if lengths.causal else ends for i in blocks]
+    return [max(1, -(-min(keys, lengths.seen + plan.m) // plan.n)) for keys in seen]
 
 
 def useful_splits(steps: int, most: int) -> list[int]:
@@ -256,32 +275,40 @@ def useful_splits(steps: int, most: int) -> list[int]:
     return sorted({n for n in (-(-steps // each) for each in range(1, steps + 1)) if n <= max(1, most)})
 
 
-def few_us(plan: AttentionPlan, lengths: Lengths, sizes: tuple[int, int]) -> float:
+def few_us(plan: AttentionPlan, lengths: Lengths, heads: int, sizes: tuple[int, int]) -> float:
     """The time of a launch whose programs all run at the same time."""
-    step = (_STEP_US + _ELEMENT_US * max(sizes)) * plan.n / 128 * (_ONE_GROUP if plan.consumers == 1 else 1.0)
-    shares = _HAND_IN_US + plan.splits * plan.m * sizes[1] * 4 / _BYTES_A_US if plan.splits > 1 else 0.0
-    return _LAUNCH_US + _BESIDE_US + -(-longest_walk(plan, lengths) // plan.splits) * step + shares
+    groups, steps = plan.consumers, walks(plan, lengths)
+    step = _ONE_US if groups == 1 else _IN_TURN_US if plan.in_turn else _TWO_US
+    step += groups * _ELEMENT_US * (max(sizes) - 64)
+    # Shares without a step end at once.
+    shares = [-(-walk // -(-walk // plan.splits)) for walk in steps]
+    us = _LAUNCH_US + groups * _BESIDE_US + heads * sum(shares) * _PROGRAM_US
+    us += -(-steps[-1] // plan.splits) * step * plan.n / 128
+    if plan.splits > 1:
+        us += _HAND_IN_US + shares[-1] * plan.m * sizes[1] * 4 / _BYTES_A_US
+    return us
 
 
 def is_few(plan: AttentionPlan, lengths: Lengths, heads: int, sizes: tuple[int, int], machine: Machine) -> bool:
-    """Whether a plan of two groups, for heads of at most 128 elements, fills less than half of the machine."""
-    return max(sizes) <= 128 and plan.consumers == 2 and 2 * tiles_of(plan, lengths, heads) < machine.processors
+    """Whether all programs of a plan of two groups, for heads of at most 128 elements, run at the same time."""
+    return max(sizes) <= 128 and plan.consumers == 2 and tiles_of(plan, lengths, heads) <= machine.processors
 
 
 def spread(
-    plan: AttentionPlan, lengths: Lengths, heads: int, sizes: tuple[int, int], machine: Machine
+    plan: AttentionPlan, lengths: Lengths, heads: int, sizes: tuple[int, int], machine: Machine, turns: bool
 ) -> AttentionPlan:
-    """A plan of few programs with more of them: of one group each, or several for the keys of a block of queries. Other
-    plans stay as they are."""
+    """For few programs, the plan that should be the fastest: with two groups, in turn if ``turns`` allows it, or one,
+    and one or several programs for the keys of a block of queries. Several were not timed with turns. Other plans stay
+    as they are."""
     if not is_few(plan, lengths, heads, sizes, machine):
         return plan
-    best = plan
-    for tile in (plan, dataclasses.replace(plan, m=64, consumers=1)):
+    best = dataclasses.replace(plan, in_turn=turns)
+    for tile in (best, dataclasses.replace(plan, m=64, consumers=1, in_turn=False)):
         most = machine.processors // tiles_of(tile, lengths, heads)
-        for splits in useful_splits(longest_walk(tile, lengths), most):
-            tried = dataclasses.replace(tile, splits=splits)
+        for splits in useful_splits(walks(tile, lengths)[-1], most) if most else ():
+            tried = dataclasses.replace(tile, splits=splits, in_turn=tile.in_turn and splits == 1)
             worth = _WORTH if splits > 1 and best.splits == 1 else 1.0
-            if few_us(tried, lengths, sizes) < worth * few_us(best, lengths, sizes):
+            if few_us(tried, lengths, heads, sizes) < worth * few_us(best, lengths, heads, sizes):
                 best = tried
     return best
 
@@ -313,31 +340,33 @@ def candidates(
         return list(dict.fromkeys([default, *found]))
     size = 64 if max(sizes) <= 64 else 128
     lengths, row_bytes = Lengths(q_tokens, k_tokens, k_tokens, causal), sum(sizes) * itemsize
+    two = dataclasses.replace(default, m=128, n=128, consumers=2)
+    few = is_few(two, lengths, heads, sizes, machine)
 
     def tile(m: int, n: int) -> AttentionPlan:
         best = order(lengths, (m, n), heads, share, row_bytes, machine)
         turns = {"together": best.together, "around": best.around}
-        return dataclasses.replace(default, m=m, n=n, consumers=m // 64, splits=1, **turns)
+        in_turn = m > 64 and (few or gains_by_turns(sizes, causal))
+        return dataclasses.replace(default, m=m, n=n, consumers=m // 64, splits=1, in_turn=in_turn, **turns)
 
     found = [default]
     if max(sizes) <= 128:
         for m in (128, 192, 64):
             found += [tile(m, n) for n in range(64, _MOST_KEYS[m // 64, size] + 1, 16 if m > 64 else 32)]
-    few = is_few(tile(128, 128), lengths, heads, sizes, machine)
     for one in (tile(128, 128), tile(64, 128)) if few else ():
-        steps, most = longest_walk(one, lengths), machine.processors // tiles_of(one, lengths, heads)
+        steps, most = walks(one, lengths)[-1], machine.processors // tiles_of(one, lengths, heads)
         found += [dataclasses.replace(one, splits=splits) for splits in useful_splits(steps, most)[-4:]]
         if one.m == 64:
             # Two programs per multiprocessor: steps of 64 keys, or short rings (masks take too many registers for two).
-            for two in (tile(64, 64), *(() if causal else (dataclasses.replace(one, stages=2),))):
-                splits = useful_splits(longest_walk(two, lengths), 2 * most)[-2:]
-                found += [dataclasses.replace(two, splits=n) for n in splits]
+            for half in (tile(64, 64), *(() if causal else (dataclasses.replace(one, stages=2),))):
+                splits = useful_splits(walks(half, lengths)[-1], 2 * most)[-2:]
+                found += [dataclasses.replace(half, splits=n) for n in splits]
     if causal and not few:  # the order of programs that all run at once does not matter
         turns = ((1, 0), (1, machine.processors), (heads, 0), (heads, machine.processors))
         found += [dataclasses.replace(default, together=together, around=around) for together, around in turns]
     found += [dataclasses.replace(default, stages=stages) for stages in (2, 3)]
     if default.consumers > 1:
-        found.append(dataclasses.replace(default, in_turn=True))
+        found.append(dataclasses.replace(default, in_turn=not default.in_turn))
     return list(dict.fromkeys(found))
 
 

@@ -286,7 +286,7 @@ def launch(
         def planned(ahead: bool, widest: int = 128) -> AttentionPlan:
             shape = *tokens, sizes, q.data.itemsize
             tilt = causal and terms is not None and terms.slopes is not None
-            kind = "" if terms is None else "tilt" if tilt else "some"
+            kind = "tilt" if tilt else "some" if terms is not None or visible.right is not None else ""
             known = kind, q.batches * q.heads, q.heads // k.heads, visible.left, widest, q.starts is not None
             return prefill_plan(*shape, ahead, causal or side > 0, machine, side, beside, group, *known)
 
@@ -299,7 +299,7 @@ def launch(
             plan = planned(fetched and fits, widest)
             if plan.schedule != "attention":
                 break
-            tile = about, plan.m, plan.n, plan.consumers, plan.splits > 1
+            tile = about, plan.m, plan.n, plan.consumers, plan.splits > 1, plan.in_turn
             if tile in _TOO_MUCH:
                 continue
             try:

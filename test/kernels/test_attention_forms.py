@@ -393,14 +393,14 @@ def test_refusals_of_sequences(rng):
 
 @pytest.mark.host
 def test_plans_that_do_not_fit_have_no_roles(monkeypatch):
-    """A plan chosen by default falls back to the simple one; a plan passed in is rejected."""
+    """A plan chosen by default loses its turns, then its roles; a plan passed in is rejected."""
     refusing = Refusing("bytes of shared memory per block", lambda grid, options: bool(options.get("schedule")))
     monkeypatch.setattr(kernel, "attention_kernel", refusing)
     monkeypatch.setattr(kernel, "_TOO_MUCH", set())
     q = blank((1, 4096, 4, 128), "float16")
     with planning_for(DEFAULT_GPU):
         attention(q, blank_like(q), blank_like(q))
-        assert [options.get("schedule") for _, options in refusing.asked] == ["attention", None]
+        assert [options.get("schedule") for _, options in refusing.asked] == ["pingpong", "attention", None]
         with pytest.raises(errors.ResourceError, match="out of bytes of shared memory"):
             attention(q, blank_like(q), blank_like(q), plan=AttentionPlan(128, 128, "attention"))
 

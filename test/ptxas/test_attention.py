@@ -32,19 +32,27 @@ MARK = re.compile(r"^\s*(?:/\*[0-9a-f]+\*/)?\s*(?:@!?U?P\w+\s+)?(HGMMA|WARPGROUP
 
 
 def compiled(
-    size: int, tokens: int, causal: bool, dtype: object, folder: Path, in_place: bool = False
+    size: int,
+    tokens: int,
+    causal: bool,
+    dtype: object,
+    folder: Path,
+    in_place: bool = False,
+    plan: AttentionPlan | None = None,
 ) -> tuple[str, str]:
     """The output of ptxas, and the SASS."""
     q = np.empty((16384 // tokens, tokens, 32, size), dtype)
     k = np.empty((16384 // tokens, tokens, 8, size), dtype)
     out = q if in_place else None
-    call = lambda: attention(q, k, np.empty_like(k), causal=causal, out=out)  # noqa: E731
-    return assembled(call, folder, None if in_place else "attention")
+    call = lambda: attention(q, k, np.empty_like(k), causal=causal, out=out, plan=plan)  # noqa: E731
+    in_turn = plan.in_turn if plan else size == 128 or (size == 64 and causal)
+    return assembled(call, folder, None if in_place else "pingpong" if in_turn else "attention")
 
 
-def assembled(call: Callable[[], object], folder: Path, schedule: str | None = "attention") -> tuple[str, str]:
+def assembled(call: Callable[[], object], folder: Path, schedule: str | None = "either") -> tuple[str, str]:
+    """``schedule``: by default the schedule of attention, with or without turns."""
     (launch,) = launches_of(call, of_target("sm_90a"))
-    assert launch.options.get("schedule") == schedule
+    assert launch.options.get("schedule") in (("attention", "pingpong") if schedule == "either" else (schedule,))
     source, cubin = folder / "kernel.ptx", folder / "kernel.cubin"
     source.write_text(launch.compile("sm_90a", to="ptx").output)
     command = [toolchain.ptxas().path, "-arch=sm_90a", "-v", source, "-o", cubin]
@@ -69,11 +77,13 @@ def test_nothing_spills_and_no_product_is_serialised(size, tokens, causal, regis
     assert len(re.findall("USETMAXREG", sass)) == 2
 
 
-@pytest.mark.parametrize(("size", "keys"), [(64, 96), (128, 128)])
-def test_softmax_overlaps_the_second_product(size, keys, tmp_path: Path):
+@pytest.mark.parametrize("in_turn", [False, True])
+@pytest.mark.parametrize(("size", "groups", "keys"), [(64, 3, 96), (64, 3, 128), (128, 2, 128)])
+def test_softmax_overlaps_the_second_product(size, groups, keys, in_turn, tmp_path: Path):
     """In each loop the scores and the second product are started, but only the scores are waited for; their
     exponentials come before the wait for the product."""
-    _, sass = compiled(size, 4096, True, np.float16, tmp_path)
+    plan = AttentionPlan(64 * groups, keys, "attention", consumers=groups, parts=4, in_turn=in_turn)
+    _, sass = compiled(size, 4096, True, np.float16, tmp_path, plan=plan)
     marks = [(kind, "0x0" in rest) for kind, rest in MARK.findall(sass)]
     loops = 0
     for i, (kind, everything) in enumerate(marks):
@@ -155,7 +165,7 @@ FORMS = {
     "heads of 256": lambda: attention(*qkv(256), causal=True),
     "heads of 192 and 128": lambda: attention(*qkv(192, v_size=128), causal=True),
     "varlen": lambda: attention_varlen(*(x[0] for x in qkv()), STARTS, STARTS, 4096, 4096, causal=True),
-    "score_mod": lambda: flex_attention(*(x.swapaxes(1, 2)[:, :2] for x in qkv()), falling),
+    "score_mod": lambda: flex_attention(*(x.swapaxes(1, 2)[:, :2] for x in qkv(tokens=8192)), falling),
     "block_mask": lambda: flex_attention(*(x.swapaxes(1, 2)[:, :2] for x in qkv()), falling, masked()),
 }
 
@@ -237,7 +247,7 @@ def shared_and_combined(said: str, sass: str, size: int) -> None:
 @pytest.mark.parametrize(("size", "plan"), PLANS)
 def test_shares_keep_the_schedule(size, plan, causal, tmp_path: Path):
     call = lambda: attention(*qkv(size, 2048), causal=causal, plan=plan)  # noqa: E731
-    said, sass = assembled(call, tmp_path)
+    said, sass = assembled(call, tmp_path, "attention")
     shared_and_combined(said, sass, size)
     assert len(re.findall("USETMAXREG", sass)) == (0 if plan.consumers == 1 else 2)
 
