@@ -77,7 +77,7 @@ def counters_of(module: Any, monkeypatch: Any) -> Iterator[list[Any]]:
     zeros = module.zeros
     monkeypatch.setattr(module, "zeros", lambda count, like: made.append(zeros(count, like)) or made[-1])
     yield made
-    assert made and not any(np.asarray(each).any() for each in made)
+    assert made and not any(bool(each.any()) for each in made)
 
 
 class Refusing:
