@@ -436,9 +436,15 @@ LATENCY, L2_LATENCY = 1740.0, 1420.0
 # A slot waits for the L2's rate and for its latency, a little longer where both take equally long: a norm of their
 # times.
 QUEUE = 6.0
-# Products on all multiprocessors at once take this much longer than their instructions do, apparently because of the
-# clock.
+# Products on all multiprocessors at once take this much longer than their instructions do, because of the clock.
 HEAT = 0.348
+# From this many rows on, in 16-bit types, the chip is at its power limit, and time is energy: the clock falls with the
+# share of the time in which products run, with what they read from shared memory (in addition, relative to 64 rows by
+# 256 columns), and more where groups take turns. A step in a cluster takes some clocks more. Fitted to 130 timings in a
+# steady state, after 120 ms of the same product; the errors are 1.6 % (root of the mean square, tiles of up to 4 waves
+# excepted).
+SETTLED_ROWS = 1024
+SETTLED_HEAT, SHARED_HEAT, TURN_HEAT, CLUSTER_STEP = 0.325, 0.3, 0.031, 16.0
 # Traffic across the chip slows them too: this share of the time it would take alone.
 POWER = 0.063
 # Products and memory delay each other where both are busy: a norm of their times.
@@ -463,6 +469,20 @@ def product_clocks(plan: GemmPlan, problem: Problem) -> float:
     per column, or longer where shared memory cannot deliver both operands in that time."""
     each = max(plan.width / 2, (WARPGROUP_ROWS * 32 + plan.width * 32) / SHARED_BYTES)
     return plan.rows / WARPGROUP_ROWS * each * (plan.step * problem.itemsize / 32)
+
+
+def is_settled(problem: Problem) -> bool:
+    return problem.m >= SETTLED_ROWS and problem.itemsize == 2 and not problem.addends
+
+
+def heat(plan: GemmPlan, problem: Problem, ends: float) -> float:
+    """How much longer products take because of the clock, where they run on all multiprocessors. ``ends``: the clocks
+    of a tile's end, for one of its products' clocks."""
+    if not is_settled(problem):
+        return HEAT
+    shared = (WARPGROUP_ROWS + plan.width) / plan.width / (1 + WARPGROUP_ROWS / 256) - 1
+    turns = TURN_HEAT if plan.schedule == "pingpong" else 0.0
+    return (SETTLED_HEAT + SHARED_HEAT * shared + turns) / (1 + ends)
 
 
 def promoting_clocks(plan: GemmPlan, problem: Problem) -> float:
@@ -522,14 +542,18 @@ def microseconds(plan: GemmPlan, problem: Problem, machine: Machine) -> float:
     first = min(1.0, operands / (tiles * plan.cluster * steps * fetched))
     latency = first * LATENCY + (1 - first) * L2_LATENCY
     arriving = (fetching**QUEUE + (latency / plan.stages) ** QUEUE) ** (1 / QUEUE)
+    alone = product_clocks(plan, problem)
+    ending = ends * (tile_end_clocks(plan, problem) + adding_clocks(plan))
     one_step = max(
-        product_clocks(plan, problem) * (1 + HEAT * products),
+        alone * (1 + heat(plan, problem, ending / (done * alone)) * products),
         promoting_clocks(plan, problem),
         arriving,
     )
     one_step += POWER * fetching
+    if is_settled(problem) and plan.row_sharers > 1:
+        one_step += CLUSTER_STEP
     # The last slot's products begin once its copy has ended.
-    computing = (done + 1) * one_step + ends * (tile_end_clocks(plan, problem) + adding_clocks(plan))
+    computing = (done + 1) * one_step + ending
     # Part of the multiprocessors is enough to keep memory busy.
     reading = (operands + m * n * batches * problem.out_bytes * (1 + problem.addends)) / MEMORY_BYTES
     clocks = START + (computing**OVERLAP + reading**OVERLAP) ** (1 / OVERLAP)
