@@ -7,7 +7,7 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
-from kiln.kernels.attention.configs import _capabilities
+from kiln.kernels.attention.configs import Lengths, _capabilities, order
 from kiln.kernels.machine import CPU, Machine, options
 
 
@@ -59,16 +59,6 @@ class BackwardPlan:
         return options(num_warps=4) if machine.gpu else options()
 
 
-def _in_rounds(plan: BackwardPlan, wanted: bool, heads: int, machine: Machine) -> BackwardPlan:
-    """Blocks of all heads in turns, the longest first, and every second round of processors from the last to the first:
-    the processor with the longest program of one round gets the shortest of the next. This evicts what is walked from
-    the cache, which programs with heads of 128 have time for: a step's blocks take 13 bytes per nanosecond on each
-    processor."""
-    if not wanted:
-        return plan
-    return dataclasses.replace(plan, together=heads, around=machine.processors, dq_around=machine.processors)
-
-
 @functools.lru_cache(maxsize=1024)
 def backward_plan(
     q_tokens: int,
@@ -104,14 +94,23 @@ def backward_plan(
     capabilities = _capabilities(machine)
     tensor_cores = itemsize == 2 and side % 16 == 0 and side <= 256
     rows = max(8, 1 << (8192 // side).bit_length() - 1)
-    rounds = causal and side > 64, heads, machine
+
+    def ordered(plan: BackwardPlan) -> BackwardPlan:
+        """Causal programs in the order of forward attention with as many rows per block: the lengths of blocks of keys
+        are those of blocks of queries in reverse."""
+        if not causal:
+            return plan
+        lengths = Lengths(q_tokens, k_tokens, k_tokens)
+        best = order(lengths, (plan.n, plan.m), heads, 1, 2 * side * itemsize, machine)
+        return dataclasses.replace(plan, together=best.together, around=best.around, dq_around=best.around)
+
     if tensor_cores and "warpgroup_mma" in capabilities and fetched and side <= 128 and q_tokens > 64:
         # More queries per step leave no registers for sums of 64 keys by 128 elements; with 64 elements there is room,
         # and products of few columns wait for shared memory.
         if plain and not deterministic and sizes in ((64, 64), (128, 128)):
             # dq's part of a step has elements as rows, 64 for each group; with heads of 64, groups share its columns.
             five = BackwardPlan(64, 128, 128, 64 if side > 64 else 160, "streams", rows=rows, together=together)
-            return _in_rounds(five, *rounds)
+            return ordered(five)
         m, dq_n = (64, 64) if side > 64 else (96, 160 if plain else 128)
         if crowded:
             m, dq_n = (32, 64) if side > 64 else (64, 64)
@@ -119,7 +118,7 @@ def backward_plan(
         if plain and side <= 64 and not causal and min(q_tokens, k_tokens) >= 16384:
             # Three groups hide exponentials better than two, and waste more at the ends of blocks.
             plan = dataclasses.replace(plan, m=48, n=192, consumers=3, dq_m=192, dq_n=80, dq_consumers=3)
-        return _in_rounds(plan, *rounds)
+        return ordered(plan)
     # A thread holds its part of two sums of keys, of scores twice, and of the operands.
     if tensor_cores and "warp_mma" in capabilities:
         m, n = 64 if side <= 64 else 32, 64 if side <= 128 else 32
