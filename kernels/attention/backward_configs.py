@@ -97,8 +97,8 @@ def backward_plan(
 
     def ordered(plan: BackwardPlan) -> BackwardPlan:
         """Causal programs in the order of forward attention with as many rows per block: the lengths of blocks of keys
-        are those of blocks of queries in reverse."""
-        if not causal:
+        are those of blocks of queries in reverse. With heads of 64, dq's kernel has no registers for it."""
+        if not causal or side <= 64:
             return plan
         lengths = Lengths(q_tokens, k_tokens, k_tokens)
         best = order(lengths, (plan.n, plan.m), heads, 1, 2 * side * itemsize, machine)
