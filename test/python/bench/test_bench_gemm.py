@@ -176,7 +176,7 @@ def test_lists_and_models_need_no_gpu(capsys):
                                                "fp8", "fp8", "gate_up", "16", "fp8", "fp8", "down", "16"]  # fmt: skip
     assert gemm.main(["--model", "--rows", "linear o 1; linear o 4096"]) == 0
     first, second = capsys.readouterr().out.splitlines()
-    assert "'direct'" in first and "TFLOPS" in second and "GemmPlan(256, 128, 64" in second
+    assert "'direct'" in first and "TFLOPS" in second and "GemmPlan(128, 256, 64" in second
     (row,) = gemm.select(gemm.rows(), "fp8 o 16")
     assert gemm.about(row) == {"accumulator": "fast", "streams": False, "addends": 0}
     for wrong in (["--rows", "nothing"], ["--peers", "cudnn"]):
