@@ -24,8 +24,8 @@ class Problem(NamedTuple):
     ``streams``: both operands are contiguous along K, in types that CUDA cores multiply. ``pairs``: the epilogue takes
     columns in pairs. ``fetched``: the copy engine can bring both operands in the form that tensor cores read.
     ``addends``: the number of result-sized matrices that are added. ``loose``: how many of them the copy engine cannot
-    fetch.
-    ``vectors``: bias and row_scale, if given. ``function``: the epilogue's demand on registers (`FUNCTIONS`).
+    fetch. ``scattered``: threads store the result, whose rows the copy engine cannot store. ``vectors``: bias and
+    row_scale, if given. ``function``: the epilogue's demand on registers (`FUNCTIONS`).
     """
 
     m: int
@@ -43,6 +43,7 @@ class Problem(NamedTuple):
     loose: int = 0
     vectors: int = 0
     function: int = 0
+    scattered: bool = False
 
     @property
     def itemsize(self) -> int:
@@ -277,7 +278,7 @@ WARPGROUP_ROWS = 64
 # Accumulators that a thread has room for, by the number of consumer groups: what registers the producer leaves them.
 ACCUMULATORS = {1: 208, 2: 192, 3: 112}
 # The same where threads load one or two addends themselves, whose addresses and elements take registers too: the most
-# that ptxas did not spill (in clusters 64 with both).
+# that ptxas did not spill (in clusters 64 with both). With three of them and of vectors, three quarters of that.
 LOOSE_ACCUMULATORS = {1: (64, 64), 2: (80, 48), 3: (40, 32)}
 # Registers that epilogues take besides accumulators, in vectors (bias, row_scale). The pairs of swiglu are counted
 # separately.
@@ -328,8 +329,11 @@ def exchanged_sums(plan: GemmPlan) -> int:
 
 
 def staged_output(plan: GemmPlan, problem: Problem) -> int:
-    """Shared memory through which results leave: a block's part of the tile. Groups that take turns share it."""
+    """Shared memory through which results leave: a block's part of the tile. Groups that take turns share it, unless
+    threads store it."""
     taken = plan.rows * plan.width // (plan.cluster if plan.shares_k else 1)
+    if plan.finishes and problem.scattered:  # as 32-bit elements, or in two tiles by turns; each group has its own
+        return taken * max(4, 2 * problem.out_bytes) * (plan.consumers if plan.schedule == "pingpong" else 1)
     return taken * (problem.out_bytes if plan.finishes else 4)
 
 
@@ -364,9 +368,13 @@ def _beside_terms(plan: GemmPlan, problem: Problem) -> int:
     spill, also with fetched addends."""
     beside = problem.vectors + problem.function
     if beside and problem.addends:
-        return (64 if problem.addends == 1 else 56) if plan.consumers == 3 else (96 if problem.addends == 1 else 88)
+        return (64 if problem.addends == 1 else 56) if plan.consumers == 3 else 88
     if problem.vectors and beside >= 3:
-        return 112 if beside == 3 else 96
+        return (80 if beside == 3 else 72) if plan.consumers == 3 else 88
+    if problem.pairs and problem.vectors and problem.accumulator == "f16":
+        return 56
+    if problem.function and plan.schedule == "pingpong":
+        return 160
     if beside == 2:
         return min(176, ACCUMULATORS[plan.consumers])
     return ACCUMULATORS[plan.consumers]
@@ -407,6 +415,9 @@ def refusal(plan: GemmPlan, problem: Problem, machine: Machine) -> str:
         return f"{plan.rows} rows for {plan.sharers} groups of {WARPGROUP_ROWS}"
     if plan.width % 8 or (plan.width > 256):
         return f"{plan.width} columns, of at most 256 in steps of 8"
+    if plan.schedule == "pingpong" and problem.function:
+        if problem.vectors or problem.accumulator == "f16" or problem.dtype in ("int8", "float32"):
+            return f"a function beside vectors, or of {problem.dtype} or sums of 16 bits, by turns: too few registers"
     most = ACCUMULATORS[plan.consumers] - (32 if problem.pairs or problem.addends else 0)
     if plan.schedule == "cooperative":
         most = min(most, 200 if problem.promoted else 128)
@@ -414,7 +425,8 @@ def refusal(plan: GemmPlan, problem: Problem, machine: Machine) -> str:
         most = min(most, _beside_terms(plan, problem))
     if problem.loose and plan.finishes:
         loose = LOOSE_ACCUMULATORS[plan.consumers][problem.loose - 1]
-        most = min(most, loose if plan.cluster == 1 else max(loose, 64))
+        loose = loose if plan.cluster == 1 else max(loose, 64)
+        most = min(most, loose * 3 // 4 if problem.vectors + problem.loose >= 3 else loose)
     if (need := accumulators(plan, problem)) > most:
         return f"{need} accumulators a thread, of {most}"
     spare = CLUSTER_RESERVED_SHARED if plan.cluster > 1 else 0
@@ -695,7 +707,10 @@ def _mma_plan(problem: Problem, machine: Machine, splits: int) -> GemmPlan:
     n = 128 if problem.n > 64 else 64
     while m * n > 4096 and -(-problem.m // m) * -(-problem.n // n) * problem.batches < machine.processors:
         m, n = (m // 2, n) if m >= n else (m, n // 2)
-    warps = 8 if m * n >= 128 * 128 and (problem.itemsize != 2 or problem.pairs) else 4
+    # Elements that are loaded one by one take registers for their addresses, as addends and functions do.
+    crowded = problem.itemsize != 2 or problem.pairs or problem.addends
+    crowded = crowded or (not problem.fetched and problem.vectors + problem.function > 0)
+    warps = 8 if m * n >= 128 * 128 and crowded else 4
     # Few rows wait for memory: longer requests.
     k = step(problem) if m * n <= 64 * 64 else step(problem) // 2
     plan = GemmPlan(m, n, k, "simple", consumers=1, splits=splits, num_warps=warps)
@@ -851,6 +866,15 @@ def modelled(problem: Problem, machine: Machine, splits: int | None = None) -> G
         tiles = -(-problem.m // chosen.m) * -(-problem.n // chosen.n) * problem.batches
         chosen = replace(chosen, splits=_splits(problem, tiles, chosen.k, machine))
     return chosen
+
+
+def smaller(refused: GemmPlan, problem: Problem, machine: Machine, splits: int | None = None) -> GemmPlan | None:
+    """The model's best plan whose threads hold fewer sums than a plan that turned out not to fit; None without one."""
+    if engine(problem, machine) != "wgmma" or not refused.with_roles:
+        return None
+    most = accumulators(refused, problem)
+    fitting = (p for p in ranked(problem, machine) if p.with_roles and accumulators(p, problem) < most)
+    return next((p for p in fitting if splits in (None, p.splits)), None)
 
 
 def candidates(

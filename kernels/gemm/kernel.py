@@ -15,7 +15,8 @@ from typing import Any
 
 import kiln
 import kiln.language as kl
-from kiln.errors import ArgumentError
+from kiln import knobs
+from kiln.errors import ArgumentError, ResourceError
 from kiln.kernels.counters import zeros
 from kiln.kernels.fast import gelu_narrow, sigmoid_narrow
 from kiln.kernels.gemm import configs
@@ -602,27 +603,61 @@ def _run(
     if 0 in (m, n, batches):
         return
     machine = machine_of(like)
-    if plan is None:
-        along_k = a.column_stride is None and b.row_stride is None
-        added = [x for x in (terms.c, terms.residual) if x is not None]
-        problem = Problem(
-            m,
-            n,
-            k,
-            batches,
-            name,
-            out.data.itemsize,
-            accumulator,
-            precision,
-            streams=along_k and name in FLOATS,
-            pairs=epilogue == "swiglu",
-            fetched=machine.gpu and (along_k or like.itemsize == 2) and is_fetched(a) and is_fetched(b),
-            addends=len(added),
-            loose=sum(not is_fetched(x) for x in added),
-            vectors=sum(x is not None for x in (terms.bias, terms.row_scale)),
-            function=configs.FUNCTIONS[epilogue],
-        )
-        plan = configs.plan(problem, machine, splits)
+    if plan is not None:
+        return _launch(a, b, out, terms, epilogue, accumulator, precision, plan)
+    along_k = a.column_stride is None and b.row_stride is None
+    added = [x for x in (terms.c, terms.residual) if x is not None]
+    problem = Problem(
+        m,
+        n,
+        k,
+        batches,
+        name,
+        out.data.itemsize,
+        accumulator,
+        precision,
+        streams=along_k and name in FLOATS,
+        pairs=epilogue == "swiglu",
+        fetched=machine.gpu and (along_k or like.itemsize == 2) and is_fetched(a) and is_fetched(b),
+        addends=len(added),
+        loose=sum(not is_fetched(x) for x in added),
+        vectors=sum(x is not None for x in (terms.bias, terms.row_scale)),
+        function=configs.FUNCTIONS[epilogue],
+        scattered=machine.gpu and not is_fetched(out),
+    )
+    plan = configs.plan(problem, machine, splits)
+    if _SMALLER:
+        plan = _SMALLER.get((problem, machine, splits, epilogue), plan)
+    while True:
+        try:
+            return _launch(a, b, out, terms, epilogue, accumulator, precision, plan)
+        except ResourceError as error:
+            smaller = configs.smaller(plan, problem, machine, splits)
+            if smaller is None:
+                raise
+            knobs.tell("kernels", "%s: tries %s instead of %s", error, smaller, plan)
+            plan = _SMALLER[problem, machine, splits, epilogue] = smaller
+
+
+# Plans that replace those that a product, with all that happens at the end of its tiles, has no registers for.
+_SMALLER: dict[Any, GemmPlan] = {}
+
+
+def _launch(
+    a: Matrix,
+    b: Matrix,
+    out: Matrix,
+    terms: Terms,
+    epilogue: str | None,
+    accumulator: str,
+    precision: str,
+    plan: GemmPlan,
+) -> None:
+    """Launches ``out = epilogue(a @ b)`` by a plan."""
+    like, m, n, k = a.data, a.rows, b.columns, a.columns
+    batches = max(a.batches, b.batches)
+    name = type_name(like.dtype)
+    machine = machine_of(like)
     if not plan.described:
         a, b, out, terms = addressed(a), addressed(b), addressed(out), addressed_terms(terms)
     function = EPILOGUES[epilogue]

@@ -194,7 +194,8 @@ SWITCHES: tuple[Switch, ...] = (
         "log",
         _log_text,
         "",
-        "logging of the `kiln` loggers to stderr: a level, or `level,component`, one of `jit`, `cache`, `autotune`",
+        "logging of the `kiln` loggers to stderr: a level, or `level,component`, one of `jit`, `cache`, `autotune`, "
+        "`kernels`",
         "debug, info, warning",
     ),
 )

@@ -10,13 +10,13 @@ import itertools
 import numpy as np
 import pytest
 from kiln import _kiln
-from kiln.errors import ArgumentError
+from kiln.errors import ArgumentError, ResourceError
 from kiln.kernels.case import blank
-from kiln.kernels.gemm import configs, matmul
+from kiln.kernels.gemm import configs, kernel, matmul
 from kiln.kernels.gemm.configs import GemmPlan, Problem, candidates, microseconds, plan, refusal
 from kiln.kernels.gemm.operands import addressed, is_fetched, matrix
 from kiln.kernels.launches import launches_of
-from kiln.kernels.machine import CPU, DEFAULT_GPU, of_target
+from kiln.kernels.machine import CPU, DEFAULT_GPU, of_target, planning_for
 
 SIDES = (1, 7, 16, 63, 65, 130, 777, 1024, 4096, 28672)
 SHAPES = [*itertools.product((1, 16, 65, 512, 4096), (7, 130, 4096, 28672), (1, 777, 4096, 14336)),
@@ -518,6 +518,45 @@ def test_operands_that_the_copy_engine_cannot_fetch_are_planned_without_it(monke
         launches_of(call, DEFAULT_GPU)
         assert asked.pop().fetched == fetched and not asked
     configs.plan.cache_clear()
+
+
+def test_plans_that_do_not_fit_become_smaller_once(monkeypatch):
+    """The next has fewer sums per thread; the next call begins with it; a plan passed in is rejected."""
+    asked, most = [], 0
+
+    class Kernel:
+        def __getitem__(self, grid):
+            def run(*args, **options):
+                plan = next(x for x in args if isinstance(x, GemmPlan))
+                asked.append(plan)
+                if plan.m * plan.n // (128 * plan.consumers * plan.cluster) > most:
+                    raise ResourceError("bytes per thread beyond the registers of its role", 4, 0)
+
+            return run
+
+    monkeypatch.setattr(kernel, "matmul_kernel", Kernel())
+    monkeypatch.setattr(kernel, "_SMALLER", {})
+    a, b = blank((4096, 4096), "float16"), blank((4096, 4096), "float16").T
+    problem = Problem(4096, 4096, 4096, streams=True)
+    with planning_for(DEFAULT_GPU):
+        first = plan(problem, DEFAULT_GPU)
+        sums = first.m * first.n // (128 * first.consumers * first.cluster)
+        most = sums - 1
+        matmul(a, b)
+        assert asked[0] == first and len(asked) == 2
+        ranked = [p for p in configs.ranked(problem, DEFAULT_GPU) if configs.accumulators(p, problem) < sums]
+        assert asked[1] == ranked[0]
+        asked.clear()
+        matmul(a, b)
+        assert asked == [ranked[0]]
+        asked.clear()
+        matmul(a, b, bias=blank((4096,), "float16"))
+        assert asked[0] != ranked[0] and len(asked) == 2, "other terms, another plan"
+        with pytest.raises(ResourceError):
+            matmul(a, b, plan=first)
+        most = 0
+        with pytest.raises(ResourceError):
+            matmul(a, b)
 
 
 def test_launch_options():

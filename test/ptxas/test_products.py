@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import re
 import resource
@@ -262,6 +263,8 @@ def test_addends_that_threads_load_leave_room_for_sums(m: int, n: int, k: int, n
     (4096, 4096, "silu", ("bias", "row_scale")), (1024, 28672, "silu", ("bias", "row_scale")),
     (16, 28672, "swiglu", ()), (16, 28672, "swiglu", ("bias", "row_scale")),
     (128, 28672, "gelu_tanh", ("bias", "residual")), (4096, 28672, "silu", ("bias", "row_scale", "residual", "c")),
+    (2048, 6144, "silu", ("bias", "residual")), (2048, 6144, "silu", ("bias", "row_scale", "residual")),
+    (1100, 2100, "gelu", ("bias", "row_scale", "residual")), (8192, 4096, "gelu_tanh", ("bias", "row_scale")),
 ])  # fmt: skip
 def test_terms_and_epilogues_leave_room_for_sums(m: int, n: int, epilogue: str, names: tuple[str, ...]):
     """The chosen plan compiles with the schedule that it names."""
@@ -273,3 +276,23 @@ def test_terms_and_epilogues_leave_room_for_sums(m: int, n: int, epilogue: str, 
     usage = json.loads(artifact.metadata)["cuda"]["usage"]
     assert usage["spill_loads"] + usage["spill_stores"] == 0
     assert not [each["message"] for each in artifact.diagnostics if "schedule" in each["message"]]
+
+
+@pytest.mark.parametrize("m, n, k, dtype, about", [
+    (8192, 14336, 1024, "bfloat16", {"epilogue": "silu"}), (2048, 2048, 1024, "float16", {"epilogue": "silu"}),
+    (4096, 6144, 14336, "float16", {"epilogue": "swiglu", "accumulator": "f16"}),
+    (2048, 2052, 1024, "float32", {"epilogue": "silu", "precision": "tf32"}),
+    (1024, 4097, 4096, "float32", {"precision": "tf32"}), (1024, 4097, 512, "float16", {"epilogue": "gelu"}),
+    (256, 1024, 130, "float16", {"epilogue": "gelu"}),
+])  # fmt: skip
+def test_products_of_all_kinds_leave_room_for_sums(m: int, n: int, k: int, dtype: str, about: dict[str, str]):
+    """Also types other than 16 bits, sums of 16 bits, results that threads store (rows of 4097 elements), and operands
+    that the copy engine cannot fetch (130). Row scales and bias take further registers."""
+    a, b = blank((m, k), dtype), blank((n, k), dtype).T
+    for terms in ({}, {"row_scale": blank((m,), "float32")}, {"bias": blank((n,), dtype)}):
+        (launch,) = launches_of(functools.partial(matmul, a, b, **terms, **about), of_target("sm_90a"))
+        artifact = launch.compile("sm_90a")
+        usage = json.loads(artifact.metadata)["cuda"]["usage"]
+        assert usage["spill_loads"] + usage["spill_stores"] == 0
+        reasons = [each["message"] for each in artifact.diagnostics if "no schedule" in each["message"]]
+        assert all("not known to be multiples of 4 bytes" in reason for reason in reasons) if k % 16 else not reasons

@@ -50,8 +50,11 @@ class Gemm:
 
         a, w, out = self._arrays(m, n, k)
         machine = machine_of(a)
-        about = {"streams": self.dtype in ("float32", "float16", "bfloat16"), "fetched": machine.gpu,
-                 "out_bytes": _out_bytes(self.dtype)}  # fmt: skip
+        about: dict[str, Any] = {
+            "streams": self.dtype in ("float32", "float16", "bfloat16"),
+            "fetched": machine.gpu,
+            "out_bytes": _out_bytes(self.dtype),
+        }
         problem = configs.Problem(m, n, k, dtype=self.dtype, **about)
         plans = configs.candidates(m, n, k, self.dtype, machine, self.count, **about)
         said: list[str] = []
