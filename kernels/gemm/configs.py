@@ -418,6 +418,8 @@ def refusal(plan: GemmPlan, problem: Problem, machine: Machine) -> str:
     if plan.schedule == "pingpong" and problem.function:
         if problem.vectors or problem.accumulator == "f16" or problem.dtype in ("int8", "float32"):
             return f"a function beside vectors, or of {problem.dtype} or sums of 16 bits, by turns: too few registers"
+    if plan.schedule == "pingpong" and problem.pairs and problem.out_bytes == 4 and plan.n % 64:
+        return f"{plan.n // 2} columns of 32 bits, which each group would exchange: too much shared memory"
     most = ACCUMULATORS[plan.consumers] - (32 if problem.pairs or problem.addends else 0)
     if plan.schedule == "cooperative":
         most = min(most, 200 if problem.promoted else 128)

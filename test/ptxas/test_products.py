@@ -284,6 +284,7 @@ def test_terms_and_epilogues_leave_room_for_sums(m: int, n: int, epilogue: str, 
     (2048, 2052, 1024, "float32", {"epilogue": "silu", "precision": "tf32"}),
     (1024, 4097, 4096, "float32", {"precision": "tf32"}), (1024, 4097, 512, "float16", {"epilogue": "gelu"}),
     (256, 1024, 130, "float16", {"epilogue": "gelu"}),
+    (8192, 14336, 4096, "float32", {"epilogue": "swiglu", "precision": "tf32"}),
 ])  # fmt: skip
 def test_products_of_all_kinds_leave_room_for_sums(m: int, n: int, k: int, dtype: str, about: dict[str, str]):
     """Also types other than 16 bits, sums of 16 bits, results that threads store (rows of 4097 elements), and operands
