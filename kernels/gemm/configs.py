@@ -25,7 +25,7 @@ class Problem(NamedTuple):
     columns in pairs. ``fetched``: the copy engine can bring both operands in the form that tensor cores read.
     ``addends``: the number of result-sized matrices that are added. ``loose``: how many of them the copy engine cannot
     fetch. ``scattered``: threads store the result, whose rows the copy engine cannot store. ``vectors``: bias and
-    row_scale, if given. ``function``: the epilogue's demand on registers (`FUNCTIONS`).
+    row_scale, if given. ``scaled``: row_scale is. ``function``: the epilogue's demand on registers (`FUNCTIONS`).
     """
 
     m: int
@@ -44,6 +44,7 @@ class Problem(NamedTuple):
     vectors: int = 0
     function: int = 0
     scattered: bool = False
+    scaled: bool = False
 
     @property
     def itemsize(self) -> int:
@@ -416,8 +417,8 @@ def refusal(plan: GemmPlan, problem: Problem, machine: Machine) -> str:
     if plan.width % 8 or (plan.width > 256):
         return f"{plan.width} columns, of at most 256 in steps of 8"
     if plan.schedule == "pingpong" and problem.function:
-        if problem.vectors or problem.accumulator == "f16" or problem.dtype in ("int8", "float32"):
-            return f"a function beside vectors, or of {problem.dtype} or sums of 16 bits, by turns: too few registers"
+        if problem.scaled or problem.accumulator == "f16" or problem.dtype in ("int8", "float32"):
+            return f"a function of scaled rows, of {problem.dtype} or of sums of 16 bits, by turns: too few registers"
     if plan.schedule == "pingpong" and problem.pairs and problem.out_bytes == 4 and plan.n % 64:
         return f"{plan.n // 2} columns of 32 bits, which each group would exchange: too much shared memory"
     most = ACCUMULATORS[plan.consumers] - (32 if problem.pairs or problem.addends else 0)
@@ -872,10 +873,10 @@ def modelled(problem: Problem, machine: Machine, splits: int | None = None) -> G
 
 def smaller(refused: GemmPlan, problem: Problem, machine: Machine, splits: int | None = None) -> GemmPlan | None:
     """The model's best plan whose threads hold fewer sums than a plan that turned out not to fit; None without one."""
-    if engine(problem, machine) != "wgmma" or not refused.with_roles:
+    if not refused.with_roles:
         return None
     most = accumulators(refused, problem)
-    fitting = (p for p in ranked(problem, machine) if p.with_roles and accumulators(p, problem) < most)
+    fitting = (p for p in ranked(problem, machine) if accumulators(p, problem) < most)
     return next((p for p in fitting if splits in (None, p.splits)), None)
 
 

@@ -34,7 +34,7 @@ from kiln.kernels.gemm.operands import (
     vector,
     view,
 )
-from kiln.kernels.machine import machine_of
+from kiln.kernels.machine import Machine, machine_of
 from kiln.kernels.operator import (
     FLOATS,
     FP8,
@@ -581,6 +581,45 @@ def _terms(
     )
 
 
+def _problem(
+    a: Matrix,
+    b: Matrix,
+    out: Matrix,
+    terms: Terms,
+    epilogue: str | None,
+    accumulator: str,
+    precision: str,
+    machine: Machine,
+) -> Problem:
+    """``out = epilogue(a @ b)`` as plans see it."""
+    name = type_name(a.data.dtype)
+    along_k = a.column_stride is None and b.row_stride is None
+    added = [x for x in (terms.c, terms.residual) if x is not None]
+    return Problem(
+        a.rows,
+        b.columns,
+        a.columns,
+        max(a.batches, b.batches),
+        name,
+        out.data.itemsize,
+        accumulator,
+        precision,
+        streams=along_k and name in FLOATS,
+        pairs=epilogue == "swiglu",
+        fetched=machine.gpu and (along_k or a.data.itemsize == 2) and is_fetched(a) and is_fetched(b),
+        addends=len(added),
+        loose=sum(not is_fetched(x) for x in added),
+        vectors=sum(x is not None for x in (terms.bias, terms.row_scale)),
+        function=configs.FUNCTIONS[epilogue],
+        scattered=machine.gpu and not is_fetched(out),
+        scaled=terms.row_scale is not None,
+    )
+
+
+# Plans that replace those that a product, with all that happens at the end of its tiles, has no registers for.
+_SMALLER: dict[Any, GemmPlan] = {}
+
+
 def _run(
     a: Matrix,
     b: Matrix,
@@ -593,44 +632,22 @@ def _run(
     plan: GemmPlan | None,
 ) -> None:
     """Plans and launches ``out = epilogue(a @ b)``."""
-    like, m, n, k = a.data, a.rows, b.columns, a.columns
-    batches = max(a.batches, b.batches)
-    name = type_name(like.dtype)
     if type_name(out.data.dtype) == "int32" and (epilogue or any(term is not None for term in terms)):
         raise ArgumentError(
             "out", "expected a floating-point type (because sums of int8 are scaled, added to or rounded), got int32"
         )
-    if 0 in (m, n, batches):
+    if 0 in (a.rows, b.columns, max(a.batches, b.batches)):
         return
-    machine = machine_of(like)
+    machine = machine_of(a.data)
+    problem = _problem(a, b, out, terms, epilogue, accumulator, precision, machine)
     if plan is not None:
-        return _launch(a, b, out, terms, epilogue, accumulator, precision, plan)
-    along_k = a.column_stride is None and b.row_stride is None
-    added = [x for x in (terms.c, terms.residual) if x is not None]
-    problem = Problem(
-        m,
-        n,
-        k,
-        batches,
-        name,
-        out.data.itemsize,
-        accumulator,
-        precision,
-        streams=along_k and name in FLOATS,
-        pairs=epilogue == "swiglu",
-        fetched=machine.gpu and (along_k or like.itemsize == 2) and is_fetched(a) and is_fetched(b),
-        addends=len(added),
-        loose=sum(not is_fetched(x) for x in added),
-        vectors=sum(x is not None for x in (terms.bias, terms.row_scale)),
-        function=configs.FUNCTIONS[epilogue],
-        scattered=machine.gpu and not is_fetched(out),
-    )
+        return _launch(a, b, out, terms, epilogue, problem, machine, plan)
     plan = configs.plan(problem, machine, splits)
     if _SMALLER:
         plan = _SMALLER.get((problem, machine, splits, epilogue), plan)
     while True:
         try:
-            return _launch(a, b, out, terms, epilogue, accumulator, precision, plan)
+            return _launch(a, b, out, terms, epilogue, problem, machine, plan)
         except ResourceError as error:
             smaller = configs.smaller(plan, problem, machine, splits)
             if smaller is None:
@@ -639,25 +656,18 @@ def _run(
             plan = _SMALLER[problem, machine, splits, epilogue] = smaller
 
 
-# Plans that replace those that a product, with all that happens at the end of its tiles, has no registers for.
-_SMALLER: dict[Any, GemmPlan] = {}
-
-
 def _launch(
     a: Matrix,
     b: Matrix,
     out: Matrix,
     terms: Terms,
     epilogue: str | None,
-    accumulator: str,
-    precision: str,
+    problem: Problem,
+    machine: Machine,
     plan: GemmPlan,
 ) -> None:
-    """Launches ``out = epilogue(a @ b)`` by a plan."""
-    like, m, n, k = a.data, a.rows, b.columns, a.columns
-    batches = max(a.batches, b.batches)
-    name = type_name(like.dtype)
-    machine = machine_of(like)
+    """Launches a product by a plan."""
+    like, m, n, k, batches = a.data, problem.m, problem.n, problem.k, problem.batches
     if not plan.described:
         a, b, out, terms = addressed(a), addressed(b), addressed(out), addressed_terms(terms)
     function = EPILOGUES[epilogue]
@@ -666,16 +676,16 @@ def _launch(
         return
     if plan.group == 0 and m > plan.m:
         raise ArgumentError("plan", f"expected a group of rows (because {m} rows are several of {plan.m}), got {plan}")
-    kind = kl.int32 if name == "int8" else ACCUMULATORS[accumulator]
-    promoted = min(plan.depth, configs.PROMOTED) if name in FP8 and accumulator == "f32" else None
-    formula = Formula(kind, precision, batches > 1, promoted)
+    kind = kl.int32 if problem.dtype == "int8" else ACCUMULATORS[problem.accumulator]
+    promoted = min(plan.depth, configs.PROMOTED) if problem.promoted else None
+    formula = Formula(kind, problem.precision, batches > 1, promoted)
     if plan.schedule == "direct":
         direct_kernel[(kiln.cdiv(n, plan.n),)](a, b, out, terms, function, formula, plan, **plan.options(machine))
         return
     tiles = kiln.cdiv(m, plan.m) * kiln.cdiv(n, plan.n) * batches
     plan, programs, slots, *shares = configs.shares(plan, tiles, k)
     if plan.hands_in:
-        wide = "int32" if name == "int8" else "float32"
+        wide = "int32" if problem.dtype == "int8" else "float32"
         cut = Cut(empty(Spec((slots * plan.m * plan.n,), wide), like), zeros(slots, like), *shares)
         matmul_kernel[(programs,)](a, b, out, terms, cut, function, formula, plan, **plan.options(machine))
         return
@@ -684,7 +694,7 @@ def _launch(
         return
     # Rows of partial products begin where the copy engine can store them.
     height, pitch = batches * plan.splits * kiln.cdiv(m, plan.m) * plan.m, kiln.cdiv(n, 4) * 4
-    space = empty(Spec((height, pitch), "int32" if name == "int8" else "float32"), like)
+    space = empty(Spec((height, pitch), "int32" if problem.dtype == "int8" else "float32"), like)
     partial = view(space, 1, height, n, 0, pitch, 1, plan.described)
     matmul_kernel[(programs,)](a, b, partial, Terms(), Cut(), identity, formula, plan, **plan.options(machine))
     grid = (m * kiln.cdiv(n, plan.sum_n) * batches,)

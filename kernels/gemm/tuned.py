@@ -29,7 +29,7 @@ FAR = math.log(1.5)
 
 _SIDES = ("m", "n", "k")
 # Fields that measured products leave at their defaults; a measured plan may be used with others if it fits.
-_BESIDE = ("vectors", "function", "scattered")
+_BESIDE = ("vectors", "function", "scattered", "scaled")
 
 
 def device_of(machine: Machine) -> dict[str, Any]:
