@@ -25,7 +25,8 @@ class Problem(NamedTuple):
     columns in pairs. ``fetched``: the copy engine can bring both operands in the form that tensor cores read.
     ``addends``: the number of result-sized matrices that are added. ``loose``: how many of them the copy engine cannot
     fetch. ``scattered``: threads store the result, whose rows the copy engine cannot store. ``vectors``: bias and
-    row_scale, if given. ``scaled``: row_scale is. ``function``: the epilogue's demand on registers (`FUNCTIONS`).
+    row_scale, if given. ``scaled``: row_scale is. ``overwritten``: an addend is the result's own memory. ``function``:
+    the epilogue's demand on registers (`FUNCTIONS`).
     """
 
     m: int
@@ -45,6 +46,7 @@ class Problem(NamedTuple):
     function: int = 0
     scattered: bool = False
     scaled: bool = False
+    overwritten: bool = False
 
     @property
     def itemsize(self) -> int:
@@ -402,6 +404,8 @@ def refusal(plan: GemmPlan, problem: Problem, machine: Machine) -> str:
         return f"a cluster of {plan.cluster}, whose role has no barrier to count parts behind"
     if plan.schedule in ("fma", "gemv", "direct"):
         return ""
+    if plan.cluster > 1 and problem.overwritten:
+        return "a cluster whose blocks read what they overwrite, in no order"
     if plan.cluster > machine.largest_cluster:
         return f"a cluster of {plan.cluster}, of {machine.largest_cluster}"
     if plan.schedule == "simple":
@@ -419,6 +423,8 @@ def refusal(plan: GemmPlan, problem: Problem, machine: Machine) -> str:
     if plan.schedule == "pingpong" and problem.function:
         if problem.scaled or problem.accumulator == "f16" or problem.dtype in ("int8", "float32"):
             return f"a function of scaled rows, of {problem.dtype} or of sums of 16 bits, by turns: too few registers"
+        if problem.out_bytes == 4:
+            return "a function whose results have 32 bits, by turns: too few registers"
     if plan.schedule == "pingpong" and problem.pairs and problem.out_bytes == 4 and plan.n % 64:
         return f"{plan.n // 2} columns of 32 bits, which each group would exchange: too much shared memory"
     most = ACCUMULATORS[plan.consumers] - (32 if problem.pairs or problem.addends else 0)

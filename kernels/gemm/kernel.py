@@ -40,6 +40,7 @@ from kiln.kernels.operator import (
     FP8,
     Spec,
     Types,
+    address,
     empty,
     listed,
     operator,
@@ -613,6 +614,7 @@ def _problem(
         function=configs.FUNCTIONS[epilogue],
         scattered=machine.gpu and not is_fetched(out),
         scaled=terms.row_scale is not None,
+        overwritten=any(address(x.data) == address(out.data) for x in added),
     )
 
 

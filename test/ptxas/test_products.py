@@ -258,6 +258,17 @@ def test_addends_that_threads_load_leave_room_for_sums(m: int, n: int, k: int, n
     assert cuda["roles"] and cuda["usage"]["spill_loads"] + cuda["usage"]["spill_stores"] == 0
 
 
+@pytest.mark.parametrize("term", ["c", "residual"])
+@pytest.mark.parametrize("size", [1024, 2048, 4096, 8192])
+def test_a_result_may_overwrite_what_is_added(size: int, term: str):
+    """The copy engine does not fetch such an addend, and no barrier would order a cluster's reads and writes of it."""
+    a, b, c = (blank((size, size), "float16") for _ in range(3))
+    (launch,) = launches_of(lambda: matmul(a, b, **{term: c}, out=c), of_target("sm_90a"))
+    assert launch.options.get("cluster", 1) == 1
+    usage = json.loads(launch.compile("sm_90a").metadata)["cuda"]["usage"]
+    assert usage["spill_loads"] + usage["spill_stores"] == 0
+
+
 @pytest.mark.parametrize("m, n, epilogue, names", [
     (4096, 4096, "gelu_tanh", ("bias",)), (4096, 4096, "gelu_tanh", ("bias", "row_scale")),
     (4096, 4096, "silu", ("bias", "row_scale")), (1024, 28672, "silu", ("bias", "row_scale")),
