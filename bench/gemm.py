@@ -124,7 +124,7 @@ def rows(dtype: str = "float16", shrink: int = 1) -> list[Row]:
 def about(row: Row) -> dict[str, Any]:
     """What a plan depends on besides sides and types."""
     return {"accumulator": row.accumulator, "streams": row.b_rows and not row.dtype.startswith("float8"),
-            "addends": int(bool(row.beta))}  # fmt: skip
+            "addends": int(bool(row.beta)), "replaced": bool(row.beta)}  # fmt: skip
 
 
 def select(every: Sequence[Row], words: str) -> list[Row]:

@@ -23,10 +23,11 @@ class Problem(NamedTuple):
 
     ``streams``: both operands are contiguous along K, in types that CUDA cores multiply. ``pairs``: the epilogue takes
     columns in pairs. ``fetched``: the copy engine can bring both operands in the form that tensor cores read.
-    ``addends``: the number of result-sized matrices that are added. ``loose``: how many of them the copy engine cannot
-    fetch. ``scattered``: threads store the result, whose rows the copy engine cannot store. ``vectors``: bias and
-    row_scale, if given. ``scaled``: row_scale is. ``overwritten``: an addend is the result's own memory. ``function``:
-    the epilogue's demand on registers (`FUNCTIONS`).
+    ``addends``: the number of result-sized matrices that are added. ``loose``: how many of them threads load, since the
+    copy engine cannot, or since the result overwrites them. ``replaced``: one that the copy engine fetches has the
+    result's type, and the result takes its place in shared memory. ``scattered``: threads store the result, whose rows
+    the copy engine cannot store. ``vectors``: bias and row_scale, if given. ``scaled``: row_scale is. ``overwritten``:
+    an addend is the result's own memory. ``function``: the epilogue's demand on registers (`FUNCTIONS`).
     """
 
     m: int
@@ -42,6 +43,7 @@ class Problem(NamedTuple):
     fetched: bool = True
     addends: int = 0
     loose: int = 0
+    replaced: bool = False
     vectors: int = 0
     function: int = 0
     scattered: bool = False
@@ -348,7 +350,10 @@ def exchanged(plan: GemmPlan, problem: Problem) -> int:
         return 0
     each = 8 if problem.pairs else max(2, problem.out_bytes)
     taken = plan.rows * plan.width // (plan.cluster if plan.shares_k else 1)
-    return max(problem.addends, int(problem.pairs and plan.put_across)) * taken * each
+    # One addend's memory is counted as the result's.
+    reused = problem.replaced and plan.schedule == "cooperative" and not (plan.put_across or plan.shares_k)
+    addends = problem.addends - int(reused)
+    return max(addends, int(problem.pairs and plan.put_across)) * taken * each
 
 
 def shared_bytes(plan: GemmPlan, problem: Problem) -> int:
@@ -459,11 +464,11 @@ LATENCY, L2_LATENCY = 1740.0, 1420.0
 QUEUE = 6.0
 # Products on all multiprocessors at once take this much longer than their instructions do, because of the clock.
 HEAT = 0.348
-# From this many rows on, in 16-bit types, the chip is at its power limit, and time is energy: the clock falls with the
-# share of the time in which products run, with what they read from shared memory (in addition, relative to 64 rows by
-# 256 columns), and more where groups take turns. A step in a cluster takes some clocks more. Fitted to 130 timings in a
-# steady state, after 120 ms of the same product; the errors are 1.6 % (root of the mean square, tiles of up to 4 waves
-# excepted).
+# From this many rows on, in types of 16 and 8 bits, the chip is at its power limit, and time is energy: the clock falls
+# with the share of the time in which products run, with what they read from shared memory (in addition, relative to 64
+# rows by 256 columns), and more where groups take turns. A step in a cluster takes some clocks more. Fitted to 130
+# timings of 16-bit products in a steady state, after 120 ms of the same product; the errors are 1.6 % (root of the mean
+# square, tiles of up to 4 waves excepted), and 1.6 % in 52 timings of 8-bit products, too, to which nothing was fitted.
 SETTLED_ROWS = 1024
 SETTLED_HEAT, SHARED_HEAT, TURN_HEAT, CLUSTER_STEP = 0.325, 0.3, 0.031, 16.0
 # Traffic across the chip slows them too: this share of the time it would take alone.
@@ -493,7 +498,9 @@ def product_clocks(plan: GemmPlan, problem: Problem) -> float:
 
 
 def is_settled(problem: Problem) -> bool:
-    return problem.m >= SETTLED_ROWS and problem.itemsize == 2 and not problem.addends
+    if problem.promoted or (problem.pairs and problem.addends):  # not timed
+        return False
+    return problem.m >= SETTLED_ROWS and problem.itemsize <= 2
 
 
 def heat(plan: GemmPlan, problem: Problem, ends: float) -> float:
@@ -631,8 +638,12 @@ def _wgmma_plans(problem: Problem, machine: Machine) -> Iterator[GemmPlan]:
     shapes: list[GemmPlan] = []
     for rows, consumers, cluster in ((64, 1, 1), (128, 2, 1), (192, 3, 1), (256, 2, 1), (128, 1, 1), (256, 2, 2)):
         for width in WIDTHS:
-            # With C, 4096³ took 1.3 times as long in tiles of 176 columns as in tiles of 128.
+            # With C, 4096³ took 1.3 times as long in tiles of 176 columns as in tiles of 128; in tiles of 160 and 224
+            # columns, 8192³ took 13 and 4 % longer than in tiles of 256. With two addends, one group took 4096³ 13 %
+            # longer (tiles of 64x256) than two (128x128): nothing multiplies while it adds.
             slow = problem.addends and width > 32 and width % 32
+            if problem.addends and is_settled(problem) and width > 128:
+                slow = width % 64 or consumers == 1
             if width <= max(2 * problem.n, WIDTHS[0]) and not slow:
                 shapes.append(GemmPlan(rows, width, unit, consumers=consumers, cluster=cluster))
     if problem.m > FEW_ROWS and not problem.addends:  # with C, 4096³ took 1.3 times as long by turns

@@ -596,6 +596,10 @@ def _problem(
     name = type_name(a.data.dtype)
     along_k = a.column_stride is None and b.row_stride is None
     added = [x for x in (terms.c, terms.residual) if x is not None]
+    scattered = machine.gpu and not is_fetched(out)
+    apart = [x for x in added if address(x.data) != address(out.data)]
+    fetched = [x for x in apart if is_fetched(x)]
+    alike = any(x.data.dtype == out.data.dtype for x in fetched)
     return Problem(
         a.rows,
         b.columns,
@@ -609,12 +613,13 @@ def _problem(
         pairs=epilogue == "swiglu",
         fetched=machine.gpu and (along_k or a.data.itemsize == 2) and is_fetched(a) and is_fetched(b),
         addends=len(added),
-        loose=sum(not is_fetched(x) for x in added),
+        loose=len(added) - len(fetched),
+        replaced=alike and not scattered and epilogue != "swiglu",
         vectors=sum(x is not None for x in (terms.bias, terms.row_scale)),
         function=configs.FUNCTIONS[epilogue],
-        scattered=machine.gpu and not is_fetched(out),
+        scattered=scattered,
         scaled=terms.row_scale is not None,
-        overwritten=any(address(x.data) == address(out.data) for x in added),
+        overwritten=len(apart) < len(added),
     )
 
 

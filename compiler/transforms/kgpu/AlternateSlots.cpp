@@ -25,6 +25,8 @@ static DenseMap<Operation *, unsigned> exchangesOf(Block &block, unsigned &count
   count = 0;
   for (Operation &op : block)
     for (const MemoryAccess &access : sharedAccesses(&op)) {
+      if (!AllocOp(access.alloc))
+        continue;
       bool reads = access.kind == MemoryAccess::Read;
       if (!reads && loaded)
         ++count;

@@ -27,6 +27,8 @@ namespace {
 /// A part of shared memory: of an allocation, or of a channel; neither if unknown.
 struct Place {
   AllocOp alloc;
+  ChannelOp received; ///< a slot of it
+  unsigned part = 0;
   bool ofChannel = false;
   Value slot;
   int64_t begin = 0;
@@ -50,6 +52,10 @@ static Place placeOf(Value memory) {
   }
   place.alloc = memory.getDefiningOp<AllocOp>();
   place.ofChannel = isa_and_nonnull<AcquireOp, ReceiveOp>(memory.getDefiningOp());
+  if (auto receive = memory.getDefiningOp<ReceiveOp>()) {
+    place.received = receive.getChannel().getDefiningOp<ChannelOp>();
+    place.part = cast<OpResult>(memory).getResultNumber();
+  }
   return place;
 }
 
@@ -69,6 +75,20 @@ static bool effectOn(OpOperand &operand, bool &writes, bool &reads) {
   return reads || writes;
 }
 
+/// Whether a role that receives slots of the channel writes to them.
+static bool isWrittenByReceivers(ChannelOp channel) {
+  for (Operation *user : channel->getUsers())
+    if (auto receive = dyn_cast<ReceiveOp>(user))
+      for (Value part : receive.getParts())
+        for (Value view : viewsOf(part))
+          for (OpOperand &use : view.getUses()) {
+            bool writes = false, reads = false;
+            if (effectOn(use, writes, reads) && writes)
+              return true;
+          }
+  return false;
+}
+
 SmallVector<MemoryAccess, 2> kgpu::sharedAccesses(Operation *op) {
   SmallVector<MemoryAccess, 2> accesses;
   for (OpOperand &operand : op->getOpOperands()) {
@@ -78,11 +98,14 @@ SmallVector<MemoryAccess, 2> kgpu::sharedAccesses(Operation *op) {
       continue;
     Place place = placeOf(operand.get());
     // Memory with an mbarrier is ordered by what is sent to it, a channel by its own steps: not by barriers.
-    if (!place.alloc || place.alloc.getMbarrier())
+    bool written = place.received && isWrittenByReceivers(place.received);
+    if ((!place.alloc || place.alloc.getMbarrier()) && !written)
       continue;
     MemoryAccess access;
     access.op = op;
     access.alloc = place.alloc;
+    access.channel = place.received;
+    access.part = place.part;
     access.slot = place.slot;
     access.begin = place.begin;
     access.end = place.begin + type.getBytes();
@@ -183,6 +206,9 @@ MemoryAccesses::MemoryAccesses(func::FuncOp function) {
 //===----------------------------------------------------------------------===//
 
 static bool touchSameShared(const MemoryAccess &a, const MemoryAccess &b) {
+  // No allocation shares bytes with a channel, except after the ring's last barrier.
+  if (ChannelOp channel = a.channel; channel || ChannelOp(b.channel))
+    return channel == ChannelOp(b.channel) && a.part == b.part && a.begin < b.end && b.begin < a.end;
   // It is not known which slot: assume any of them.
   auto range = [](const MemoryAccess &access, bool relative) -> std::pair<int64_t, int64_t> {
     AllocOp alloc = access.alloc;

@@ -6,8 +6,9 @@
 // insertion and verification each have their own way to show that every thread touches only its own bytes.
 //
 // Some accesses are not made by threads. The copy engine and the tensor cores access shared memory asynchronously: they
-// see threads' writes only after a fence by those threads, and their reads last until a wait. Channel memory is ordered
-// by the channel's own steps, and is not covered here.
+// see threads' writes only after a fence by those threads, and their reads last until a wait. Between roles, a channel's
+// own steps order its memory. Inside the role that receives a slot they do not: where it writes to slots, as a result
+// that replaces an addend, its accesses are covered here like those to an allocation.
 #pragma once
 #include "dialects/kgpu/BarrierUse.h"
 #include "dialects/kgpu/KgpuOps.h"
@@ -26,17 +27,19 @@ struct MemoryAccess {
 
   // Shared memory.
   AllocOp alloc;
+  ChannelOp channel; ///< if this is a slot of a channel, whose receivers write to slots
+  unsigned part = 0; ///< of the slot
   mlir::Value slot;           ///< index of the slot; null: the first
   int64_t begin = 0, end = 0; ///< byte range in the slot
 
-  // Global memory (no alloc).
+  // Global memory (neither).
   mlir::Value argument;                      ///< the kernel argument that addresses are based on; null: unknown
   bool alone = false;                        ///< no other argument reaches its storage
   mlir::Value pointer;                       ///< pointer or pointers, descriptor, map; null: anywhere
   mlir::RankedTensorType tile;               ///< its layout says which thread has which element; null: a scalar
   llvm::SmallVector<mlir::Value, 2> address; ///< the values that addresses are computed from
 
-  bool isShared() const { return bool(AllocOp(alloc)); }
+  bool isShared() const { return AllocOp(alloc) || ChannelOp(channel); }
   bool isAsync() const { return flight.has_value(); }
   /// The access is complete after `wait`, if `later` accesses of its kind were begun after it.
   bool isOverBehind(const Wait &wait, int64_t later) const {
@@ -48,7 +51,7 @@ struct MemoryAccess {
   bool changesIn(mlir::Operation *loop) const;
 };
 
-/// The accesses of one op to allocations, excluding ops in its regions.
+/// The accesses of one op to allocations, and to slots that their receivers write to; excluding ops in its regions.
 llvm::SmallVector<MemoryAccess, 2> sharedAccesses(mlir::Operation *op);
 
 /// Checks that every accessed memory is an allocation or belongs to a channel; it is an error if that is unknown. Also

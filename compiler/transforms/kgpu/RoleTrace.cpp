@@ -6,9 +6,9 @@ using namespace kiln;
 using namespace kiln::kgpu;
 
 RoleTrace::RoleTrace(const Role &role, ArrayRef<ChannelOp> channels, ArrayRef<bool> readByMachines,
-                     ArrayRef<bool> inTurns, Assumptions &assumed)
+                     ArrayRef<bool> inTurns, ArrayRef<bool> ofOneReader, Assumptions &assumed)
     : RoleScalars(role, assumed), uses(channels.size()), channels(channels), readByMachines(readByMachines),
-      inTurns(inTurns) {}
+      inTurns(inTurns), ofOneReader(ofOneReader) {}
 
 //===----------------------------------------------------------------------===//
 // Following the code
@@ -364,7 +364,7 @@ LogicalResult RoleTrace::readsOf(Operation *op, Value value, SmallVectorImpl<Mem
   reads.push_back(*memory);
   auto alloc = cast_or_null<AllocOp>(memory->alloc);
   // Fences are placed only after memory is planned.
-  if (!alloc || !alloc.getOffset())
+  if (alloc ? !alloc.getOffset() : !at(memory->channel).getOffset())
     return success();
   for (const Unfenced &store : unfenced)
     if (store.memory == *memory) {
@@ -375,6 +375,23 @@ LogicalResult RoleTrace::readsOf(Operation *op, Value value, SmallVectorImpl<Mem
       return error;
     }
   return success();
+}
+
+/// Threads of the only role that receives a slot may replace its contents until they release it.
+LogicalResult RoleTrace::checkReplacing(Operation *op, const Memory &memory, bool byCopy) {
+  StringRef got;
+  if (byCopy)
+    got = "a copy";
+  else if (!ofOneReader[memory.channel])
+    got = "a slot that the same role fills, or that several receive";
+  else if (memory.place < uses[memory.channel].nextRelease())
+    got = "it after the release";
+  if (got.empty())
+    return success();
+  return op->emitOpError("expected a received slot to be written to only by stores, before its release, in a role that "
+                         "alone receives it and does not fill it (because nothing orders others with the role that "
+                         "fills it), got ")
+         << got;
 }
 
 LogicalResult RoleTrace::visitProduct(WarpgroupMmaOp op) {
@@ -415,7 +432,7 @@ LogicalResult RoleTrace::visitAccesses(Operation *op) {
     if (!effects.getEffectOnValue<MemoryEffects::Write>(operand))
       continue;
     for (const UnderWay &product : products)
-      if (memory->alloc && llvm::is_contained(product.reads, *memory)) {
+      if (llvm::is_contained(product.reads, *memory)) {
         InFlightDiagnostic error =
             op->emitOpError("expected a kgpu.mma_wait before memory that a product reads is written (because the "
                             "product may not have read it yet), got the product still in flight");
@@ -423,11 +440,13 @@ LogicalResult RoleTrace::visitAccesses(Operation *op) {
         return error;
       }
     bool byThreads = isa<CopyBlockOp, CopyTileOp>(op), byCopy = byThreads || isa<CopyInOp>(op);
-    if (!memory->alloc) {
-      if (!memory->filling || memory->place < uses[memory->channel].committed)
+    if (!memory->alloc && !memory->filling) {
+      if (failed(checkReplacing(op, *memory, byCopy)))
+        return failure();
+    } else if (!memory->alloc) {
+      if (memory->place < uses[memory->channel].committed)
         return op->emitOpError("expected to fill a slot between its acquire and its commit (because consumers may read "
-                               "it at any other time), got it ")
-               << (memory->filling ? "after its commit" : "after a receive, which is for reading");
+                               "it at any other time), got it after its commit");
       if (!byCopy && at(memory->channel).getCompletion() == Completion::Bytes)
         return op->emitOpError("expected a copy to fill this slot (because its mbarrier waits for the bytes that "
                                "copies deliver), got a store");

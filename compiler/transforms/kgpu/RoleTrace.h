@@ -36,7 +36,7 @@ struct ChannelUse {
 class RoleTrace : private RoleScalars {
 public:
   RoleTrace(const Role &role, llvm::ArrayRef<ChannelOp> channels, llvm::ArrayRef<bool> readByMachines,
-            llvm::ArrayRef<bool> inTurns, Assumptions &assumed);
+            llvm::ArrayRef<bool> inTurns, llvm::ArrayRef<bool> ofOneReader, Assumptions &assumed);
   /// Fails at the first incorrect step.
   mlir::LogicalResult run();
 
@@ -91,6 +91,9 @@ private:
   /// Fails if something was copied to the slot and never read.
   mlir::LogicalResult checkRead(ReleaseOp op, unsigned channel, int64_t place);
 
+  /// Fails if this write to a received slot is not ordered.
+  mlir::LogicalResult checkReplacing(mlir::Operation *op, const Memory &memory, bool byCopy);
+
   /// Records an op that determines how often the steps in it run.
   void noteDecision(mlir::Operation *op, unsigned key);
   unsigned indexOf(mlir::Value channel);
@@ -99,6 +102,7 @@ private:
   llvm::ArrayRef<ChannelOp> channels;
   llvm::ArrayRef<bool> readByMachines; ///< by channel: tensor cores or the copy engine read its slots
   llvm::ArrayRef<bool> inTurns;        ///< by channel: its consumers take turns, each slot being read by one
+  llvm::ArrayRef<bool> ofOneReader;    ///< by channel: one role receives all of its slots, and another fills them
   llvm::DenseMap<mlir::Value, Memory> memories;
   std::deque<UnderWay> products, copies;
   /// How often each part of the slots being filled was filled.

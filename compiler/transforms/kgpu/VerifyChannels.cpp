@@ -108,6 +108,7 @@ private:
   SmallVector<Ends> ends;           ///< by channel
   SmallVector<bool> readByMachines; ///< by channel: tensor cores or the copy engine read its slots
   SmallVector<bool> inTurns;        ///< by channel: each slot is read by one of the consumers
+  SmallVector<bool> ofOneReader;    ///< by channel: one role receives all of its slots, and another fills them
 };
 } // namespace
 
@@ -136,6 +137,7 @@ LogicalResult ChannelVerifier::findEnds() {
   ends.resize(channels.size());
   readByMachines.assign(channels.size(), false);
   inTurns.assign(channels.size(), false);
+  ofOneReader.assign(channels.size(), false);
   for (auto [index, channel] : llvm::enumerate(channels)) {
     Operation *outside = nullptr, *inside = nullptr;
     for (Operation *user : channel->getUsers()) {
@@ -164,6 +166,8 @@ LogicalResult ChannelVerifier::findEnds() {
     }
     llvm::sort(ends[index].producers);
     llvm::sort(ends[index].consumers);
+    const auto &[producers, consumers] = ends[index];
+    ofOneReader[index] = consumers.size() == 1 && producers != consumers;
     if (failed(verifyWarps(index)))
       return failure();
   }
@@ -402,7 +406,7 @@ LogicalResult ChannelVerifier::verifyRun(unsigned run, bool &varies) {
   Assumptions assumed(run, slots);
   std::vector<RoleTrace> traces;
   for (const Role &role : roles) {
-    traces.emplace_back(role, channels, readByMachines, inTurns, assumed);
+    traces.emplace_back(role, channels, readByMachines, inTurns, ofOneReader, assumed);
     if (failed(traces.back().run()))
       return failure();
   }

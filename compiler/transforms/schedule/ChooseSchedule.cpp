@@ -64,6 +64,7 @@ private:
   };
   SmallVector<Beside> blocksBeside(ProductLoop &product);
   int64_t besideRing(ArrayRef<Beside> blocks, const Schedule &schedule) const;
+  bool mayReuse(ProductLoop &product, ArrayRef<Beside> blocks, const Schedule &schedule) const;
   bool mayEndApart(ProductLoop &product, ArrayRef<Beside> blocks, const Schedule &schedule) const;
 
   func::FuncOp kernel;
@@ -284,12 +285,26 @@ int64_t Chooser::besideRing(ArrayRef<Beside> blocks, const Schedule &schedule) c
     if (memory && block.isLoad) // a fetched block is followed by its barriers
       bytes += llvm::alignTo(memory->getBytes() + 16, 1024);
     else if (memory)
-      bytes += llvm::alignTo(memory->getBytes(), 1024);
+      bytes += schedule.reused ? 0 : llvm::alignTo(memory->getBytes(), 1024);
     else // one at a time: as 32-bit elements, or through two tiles that programs alternate between
       exchange = std::max(exchange, block.tile.getNumElements() / ctas *
                                         std::max<int64_t>(4, 2 * tile::memoryBytes(block.tile.getElementType())));
   }
   return bytes + (schedule.inTurns() ? schedule.consumers : 1) * exchange;
+}
+
+/// The single result can leave through the memory in which an addend arrived.
+bool Chooser::mayReuse(ProductLoop &product, ArrayRef<Beside> blocks, const Schedule &schedule) const {
+  if (!schedule.fetched || !schedule.stagedStore || schedule.inTurns() || schedule.swapped || schedule.split)
+    return false;
+  SmallVector<tile::DescLoadOp> loads;
+  SmallVector<tile::DescStoreOp> stores;
+  for (const Beside &block : blocks)
+    if (block.byEngine && block.isLoad)
+      loads.push_back(cast<tile::DescLoadOp>(block.op));
+    else if (block.byEngine)
+      stores.push_back(cast<tile::DescStoreOp>(block.op));
+  return stores.size() == 1 && replaceableLoad(product, stores.front(), loads);
 }
 
 /// Each group stores its own rows of the single result, once per program and through the copy engine.
@@ -387,12 +402,14 @@ std::optional<Schedule> Chooser::withRoles(ProductLoop &product, std::string &wh
       Schedule tried = schedule;
       tried.fetched = fetched && mayFetch && hasEngine(/*loads=*/true);
       tried.stagedStore = staged && hasEngine(/*loads=*/false);
+      tried.reused = mayReuse(product, beside, tried);
       int64_t slots = (bytes - besideRing(beside, tried)) / slot;
       if (slots <= fitting || fitting >= std::min<int64_t>(wanted, 2))
         continue;
       fitting = slots;
       schedule.fetched = tried.fetched;
       schedule.stagedStore = tried.stagedStore;
+      schedule.reused = tried.reused;
     }
   schedule.stages = std::min(wanted, fitting);
   if (fitting < 2) {

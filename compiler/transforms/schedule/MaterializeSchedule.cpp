@@ -51,6 +51,7 @@ private:
   void takeTurn(Resource resource, MutableArrayRef<Value> cursors);
   void handOver(Resource resource, MutableArrayRef<Value> cursors);
   void writeStore(tile::DescStoreOp store, IRMapping &map, MutableArrayRef<Value> cursors);
+  void copyOut(tile::DescStoreOp store, Value memory, IRMapping &map);
   /// Clones a block for the role, replacing the product's loop. Leaves `cursors` at their positions after the block.
   void cloneBlock(Block &from, Role role, IRMapping &map, MutableArrayRef<Value> cursors);
   void cloneLoop(scf::ForOp loop, Role role, IRMapping &map, MutableArrayRef<Value> cursors);
@@ -83,7 +84,9 @@ private:
     Value map;
     MemType memory;
     ChannelOp channel;
-    Value part; ///< received before the turn was handed over
+    Value part;          ///< received before the turn was handed over, or kept for the result
+    Value cursor;        ///< of the part that is kept
+    bool reused = false; ///< the result leaves through its memory
   };
   llvm::MapVector<Operation *, Fetch> fetches; ///< other loads that it performs
   std::optional<unsigned> turn;                ///< the group being written, if groups take turns
@@ -129,7 +132,12 @@ void Materializer::writeFetch(tile::DescLoadOp load, Role role, IRMapping &map, 
     if (!part)
       part = ReceiveOp::create(b, TypeRange{fetch.memory}, fetch.channel, cursor).getParts()[0];
     map.map(load.getResult(), reshape(LocalLoadOp::create(b, asMatrix(load.getType()), part), load.getType()));
-    ReleaseOp::create(b, fetch.channel, cursor, /*when=*/Value());
+    if (fetch.reused) {
+      fetch.part = part;
+      fetch.cursor = cursor;
+    } else {
+      ReleaseOp::create(b, fetch.channel, cursor, /*when=*/Value());
+    }
   }
   cursor = AdvanceOp::create(b, cursor.getType(), cursor);
 }
@@ -164,23 +172,35 @@ void Materializer::cloneBlock(Block &from, Role role, IRMapping &map, MutableArr
   }
 }
 
-/// A result leaves through shared memory; kiln-insert-barriers adds the barriers and fences. Groups that take turns use
-/// the same memory: a group waits for the other's results to be read from it, and hands it over once its own have been.
-void Materializer::writeStore(tile::DescStoreOp store, IRMapping &map, MutableArrayRef<Value> cursors) {
-  const Store &through = stores[store];
-  if (turn && store == stores.front().first)
-    takeTurn(ResultMemory, cursors);
-  AllocOp memory = AllocOp::create(b, through.memory, /*offset=*/IntegerAttr());
-  if (turn)
-    memory.setTurn(int32_t(stores.find(store) - stores.begin()));
-  else
-    CopyOutWaitOp::create(b, /*read=*/true, /*pending=*/0);
+/// Writes a tile to memory, and has the copy engine store it.
+void Materializer::copyOut(tile::DescStoreOp store, Value memory, IRMapping &map) {
   Value tile = map.lookup(store.getValue());
   LocalStoreOp::create(b, reshape(tile, asMatrix(cast<RankedTensorType>(tile.getType()))), memory);
   SmallVector<Value> offsets;
   for (Value offset : store.getOffsets())
     offsets.push_back(map.lookupOrDefault(offset));
-  CopyOutOp::create(b, memory, through.map, offsets, /*kind=*/StringAttr(), schedule.apart);
+  CopyOutOp::create(b, memory, stores[store].map, offsets, /*kind=*/StringAttr(), schedule.apart);
+}
+
+/// A result leaves through shared memory; kiln-insert-barriers adds the barriers and fences. Groups that take turns use
+/// the same memory: a group waits for the other's results to be read from it, and hands it over once its own have been.
+/// A result that replaces an addend in its slot gives the slot back once it has been read.
+void Materializer::writeStore(tile::DescStoreOp store, IRMapping &map, MutableArrayRef<Value> cursors) {
+  for (auto &[load, fetch] : fetches)
+    if (fetch.reused) {
+      copyOut(store, std::exchange(fetch.part, Value()), map);
+      CopyOutWaitOp::create(b, /*read=*/true, /*pending=*/0);
+      ReleaseOp::create(b, fetch.channel, fetch.cursor, /*when=*/Value());
+      return;
+    }
+  if (turn && store == stores.front().first)
+    takeTurn(ResultMemory, cursors);
+  AllocOp memory = AllocOp::create(b, stores[store].memory, /*offset=*/IntegerAttr());
+  if (turn)
+    memory.setTurn(int32_t(stores.find(store) - stores.begin()));
+  else
+    CopyOutWaitOp::create(b, /*read=*/true, /*pending=*/0);
+  copyOut(store, memory, map);
   if (turn && store == stores.back().first) {
     CopyOutWaitOp::create(b, /*read=*/true, /*pending=*/0);
     handOver(ResultMemory, cursors);
@@ -552,7 +572,13 @@ void Materializer::run() {
   if (schedule.fetched)
     for (tile::DescLoadOp load : fetchableLoads(kernel, product, alignment))
       if (auto memory = storeMemory(load.getType(), ctas, schedule.cutsColumns()))
-        fetches[load] = {Value(), *memory, ChannelOp(), Value()};
+        fetches[load] = {Value(), *memory, ChannelOp(), Value(), Value(), /*reused=*/false};
+  if (schedule.reused) {
+    SmallVector<tile::DescLoadOp> loads;
+    for (auto &[load, unused] : fetches)
+      loads.push_back(cast<tile::DescLoadOp>(load));
+    fetches[replaceableLoad(product, cast<tile::DescStoreOp>(stores.front().first), loads)].reused = true;
+  }
   hoistDescriptors();
   auto pieces = [&](const Factor &factor, bool isLeft) { return schedule.cutOf(factor, isLeft) ? 1 : ctas; };
   lhsMap = mapOf(b, product.lhs.desc, lhsMemory, pieces(product.lhs, /*isLeft=*/true));
@@ -605,7 +631,7 @@ void Materializer::run() {
     }
     b.setInsertionPointToEnd(part.body);
     writePrograms(programs, part.role, cursors);
-    if (part.role == Role::Multiply && !stores.empty() && !turn)
+    if (part.role == Role::Multiply && !stores.empty() && !turn && !schedule.reused)
       CopyOutWaitOp::create(b, /*read=*/true, /*pending=*/0);
     EndRoleOp::create(b);
   }

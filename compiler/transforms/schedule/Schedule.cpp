@@ -27,6 +27,8 @@ DictionaryAttr Schedule::toAttr(MLIRContext *context) const {
     entries.push_back(b.getNamedAttr("split", b.getUnitAttr()));
   if (fetched)
     entries.push_back(b.getNamedAttr("fetched", b.getUnitAttr()));
+  if (reused)
+    entries.push_back(b.getNamedAttr("reused", b.getUnitAttr()));
   if (ordered)
     entries.push_back(b.getNamedAttr("ordered", b.getUnitAttr()));
   if (apart)
@@ -50,6 +52,7 @@ std::optional<Schedule> Schedule::ofKernel(func::FuncOp kernel) {
   schedule.stagedStore = attr.contains("staged_store");
   schedule.split = attr.contains("split");
   schedule.fetched = attr.contains("fetched");
+  schedule.reused = attr.contains("reused");
   schedule.ordered = attr.contains("ordered");
   schedule.apart = attr.contains("apart");
   return schedule;
@@ -159,6 +162,18 @@ SmallVector<tile::DescLoadOp> schedule::fetchableLoads(func::FuncOp kernel, Prod
       loads.push_back(load);
   }
   return loads;
+}
+
+tile::DescLoadOp schedule::replaceableLoad(const ProductLoop &product, tile::DescStoreOp store,
+                                           ArrayRef<tile::DescLoadOp> loads) {
+  Operation *loop = product.loop, *end = store;
+  if (end->getBlock() != loop->getBlock())
+    return {};
+  auto type = asMatrix(cast<RankedTensorType>(store.getValue().getType()));
+  for (tile::DescLoadOp load : loads)
+    if (asMatrix(load.getType()) == type && loop->isBeforeInBlock(load) && load->isBeforeInBlock(end))
+      return load;
+  return {};
 }
 
 /// Only reductions of the same kind may touch what `op` reduces into, and nothing in the kernel may order accesses: the

@@ -17,6 +17,7 @@ struct Schedule {
   bool stagedStore = false; ///< results leave through shared memory and the copy engine
   bool split = false;       ///< the CTAs of a cluster split K, not the tile: each has a partial sum, and they add those
   bool fetched = false;     ///< addends arrive through their own channels
+  bool reused = false;      ///< the result leaves through the memory in which the first addend of its shape arrived
   bool ordered = false;     ///< attention: groups issue a step's products in turn
   bool apart = false;       ///< each group stores its own rows of the result without waiting for other groups
 
@@ -65,5 +66,10 @@ std::optional<kgpu::MemType> reductionMemory(tile::DescReduceOp op, const Alignm
 /// must not store anything there.
 llvm::SmallVector<tile::DescLoadOp> fetchableLoads(mlir::func::FuncOp kernel, ProductLoop &product,
                                                    const AlignmentAnalysis &alignment);
+
+/// The first of these loads whose memory the result can leave through: it has the result's type, and is loaded between
+/// the product and the store. Null if there is none.
+tile::DescLoadOp replaceableLoad(const ProductLoop &product, tile::DescStoreOp store,
+                                 llvm::ArrayRef<tile::DescLoadOp> loads);
 
 } // namespace kiln::schedule

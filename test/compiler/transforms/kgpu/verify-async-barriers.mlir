@@ -642,3 +642,42 @@ func.func @two_copies(%pc: !tile.ptr<f16> {tile.disjoint}, %m: i64, %s: i64, %i:
   }
   return
 }
+
+// -----
+
+// A result that replaces an addend in its slot: threads hold other elements than they read before, so all of a group
+// must have read, and all must have written before the copy begins.
+#rows = #layout.map<swizzled [64, 64] element 2 bytes 128>
+#acc = #layout.map<wgmma_acc [64, 64] groups 1>
+!m = !kgpu.mem<64x64xf16, #rows>
+!one = !kgpu.channel<1 x (!m)>
+func.func @replaced_before_it_is_read(%pc: !tile.ptr<f16> {tile.disjoint}, %po: !tile.ptr<f16> {tile.disjoint}, %m: i64, %s: i64, %i: i32) {
+  %one = arith.constant 1 : i64
+  %dc = tile.make_desc %pc, shape [%m, %m] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+  %do = tile.make_desc %po, shape [%m, %m] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+  %mc = kgpu.tensor_map %dc box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
+  %mo = kgpu.tensor_map %do box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
+  %ch = kgpu.channel bytes fillers 1 readers 4 {offset = 0 : i64} : !one
+  kgpu.roles @load warps 1 {
+    %c = kgpu.cursor : !kgpu.cursor<1>
+    %a = kgpu.acquire %ch[%c] : !one -> !m
+    kgpu.copy_in %mc[%i, %i] to %a of %ch[%c] : !m, !one
+    kgpu.commit %ch[%c] : !one
+    kgpu.end_role
+  } @multiply warps 4 {
+    %c = kgpu.cursor : !kgpu.cursor<1>
+    %r = kgpu.receive %ch[%c] : !one -> !m
+    // expected-note @below {{the earlier access}}
+    %x = kgpu.local_load %r : !m -> tensor<64x64xf16, #acc>
+    // expected-note @below {{the earlier access}}
+    // expected-error @below {{expected a barrier between this and an earlier access}}
+    kgpu.local_store %x, %r : tensor<64x64xf16, #acc>, !m
+    kgpu.fence_async
+    // expected-error @below {{expected a barrier between this and an earlier access}}
+    kgpu.copy_out %r to %mo[%i, %i] by_group : !m
+    kgpu.copy_out_wait read 0
+    kgpu.release %ch[%c] : !one
+    kgpu.end_role
+  }
+  return
+}

@@ -352,7 +352,7 @@ func.func @stored_where_it_is_read(%v: tensor<64xf32>) {
   kgpu.local_store %v, %s : tensor<64xf32>, !m
   kgpu.commit %ch[%c] : !ring
   %r = kgpu.receive %ch[%c] : !ring -> !m
-  // expected-error @below {{expected to fill a slot between its acquire and its commit (because consumers may read it at any other time), got it after a receive, which is for reading}}
+  // expected-error @below {{expected a received slot to be written to only by stores, before its release, in a role that alone receives it and does not fill it (because nothing orders others with the role that fills it), got a slot that the same role fills, or that several receive}}
   kgpu.local_store %v, %r : tensor<64xf32>, !m
   kgpu.release %ch[%c] : !ring
   return
@@ -705,6 +705,99 @@ func.func @turn_of_another() {
     %m = kgpu.alloc {turn = 1 : i32} : !m
     // expected-error @below {{expected role @two to wait for its turn with this memory (because role @one uses the same bytes), got no synchronisation after the other role's use}}
     kgpu.local_store %v, %m : tensor<64xf32>, !m
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+// A slot may be filled anew once it is released.
+!m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+!one = !kgpu.channel<1 x (!m)>
+func.func @replaced_after_its_release(%pa: !tile.ptr<f16>, %m: i64, %i: i32) {
+  %unit = arith.constant 1 : i64
+  %desc = tile.make_desc %pa, shape [%m, %m] strides [%m, %unit] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+  %map = kgpu.tensor_map %desc box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
+  %ch = kgpu.channel bytes fillers 1 readers 4 : !one
+  kgpu.roles @load warps 1 {
+    %c = kgpu.cursor : !kgpu.cursor<1>
+    %a = kgpu.acquire %ch[%c] : !one -> !m
+    kgpu.copy_in %map[%i, %i] to %a of %ch[%c] : !m, !one
+    kgpu.commit %ch[%c] : !one
+    kgpu.end_role
+  } @multiply warps 4 {
+    %x = arith.constant dense<1.0> : tensor<64x64xf16>
+    %c = kgpu.cursor : !kgpu.cursor<1>
+    %r = kgpu.receive %ch[%c] : !one -> !m
+    kgpu.release %ch[%c] : !one
+    // expected-error @below {{(because nothing orders others with the role that fills it), got it after the release}}
+    kgpu.local_store %x, %r : tensor<64x64xf16>, !m
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+!one = !kgpu.channel<1 x (!m)>
+func.func @replaced_while_a_product_reads(%pa: !tile.ptr<f16>, %m: i64, %i: i32) {
+  %unit = arith.constant 1 : i64
+  %desc = tile.make_desc %pa, shape [%m, %m] strides [%m, %unit] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+  %map = kgpu.tensor_map %desc box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
+  %ch = kgpu.channel bytes fillers 1 readers 4 : !one
+  kgpu.roles @load warps 1 {
+    %c = kgpu.cursor : !kgpu.cursor<1>
+    %a = kgpu.acquire %ch[%c] : !one -> !m
+    kgpu.copy_in %map[%i, %i] to %a of %ch[%c] : !m, !one
+    kgpu.commit %ch[%c] : !one
+    kgpu.end_role
+  } @multiply warps 4 {
+    %x = arith.constant dense<1.0> : tensor<64x64xf16>
+    %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+    %c = kgpu.cursor : !kgpu.cursor<1>
+    %r = kgpu.receive %ch[%c] : !one -> !m
+    // expected-note @below {{the product}}
+    %p = kgpu.warpgroup_mma %r, %r, %zero : !m, !m -> tensor<64x64xf32>
+    // expected-error @below {{expected a kgpu.mma_wait before memory that a product reads is written}}
+    kgpu.local_store %x, %r : tensor<64x64xf16>, !m
+    %y = kgpu.mma_wait %p pending 0 : tensor<64x64xf32>
+    kgpu.release %ch[%c] : !one
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+// Two roles receive each slot: the other may be reading what this one replaces.
+!m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+!one = !kgpu.channel<1 x (!m)>
+func.func @replaced_where_another_role_reads(%pa: !tile.ptr<f16>, %m: i64, %i: i32) {
+  %unit = arith.constant 1 : i64
+  %desc = tile.make_desc %pa, shape [%m, %m] strides [%m, %unit] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+  %map = kgpu.tensor_map %desc box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
+  %ch = kgpu.channel bytes fillers 1 readers 8 : !one
+  kgpu.roles @load warps 1 {
+    %c = kgpu.cursor : !kgpu.cursor<1>
+    %a = kgpu.acquire %ch[%c] : !one -> !m
+    kgpu.copy_in %map[%i, %i] to %a of %ch[%c] : !m, !one
+    kgpu.commit %ch[%c] : !one
+    kgpu.end_role
+  } @multiply warps 4 {
+    %x = arith.constant dense<1.0> : tensor<64x64xf16>
+    %c = kgpu.cursor : !kgpu.cursor<1>
+    %r = kgpu.receive %ch[%c] : !one -> !m
+    // expected-error @below {{got a slot that the same role fills, or that several receive}}
+    kgpu.local_store %x, %r : tensor<64x64xf16>, !m
+    kgpu.release %ch[%c] : !one
+    kgpu.end_role
+  } @other warps 4 {
+    %c = kgpu.cursor : !kgpu.cursor<1>
+    %r = kgpu.receive %ch[%c] : !one -> !m
+    %y = kgpu.local_load %r : !m -> tensor<64x64xf16>
+    kgpu.release %ch[%c] : !one
     kgpu.end_role
   }
   return

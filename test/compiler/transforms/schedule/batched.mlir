@@ -8,7 +8,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 // CHECK-LABEL: func.func @batched(
 // CHECK-DAG: %[[MA:.*]] = kgpu.tensor_map %{{.*}} box [1, 128, 64] swizzle 128 : <tensor<1x128x64xf16>>
 // CHECK-DAG: %[[MC:.*]] = kgpu.tensor_map %{{.*}} box [1, 64, 64] swizzle 128 : <tensor<1x128x128xf16>>
-// CHECK: kgpu.channel {{ *}}bytes fillers 1 readers 8 : <4 x (!kgpu.mem<128x64xf16, #[[A]]>, !kgpu.mem<128x64xf16, #[[A]]>)>
+// CHECK: kgpu.channel {{ *}}bytes fillers 1 readers 8 : <5 x (!kgpu.mem<128x64xf16, #[[A]]>, !kgpu.mem<128x64xf16, #[[A]]>)>
 // CHECK: kgpu.roles @load
 // CHECK: kgpu.copy_in %[[MA]][%[[BATCH:.*]], %{{.*}}, %{{.*}}] to
 // CHECK: kgpu.copy_in %{{.*}}[%[[BATCH]], %{{.*}}, %{{.*}}] to
