@@ -67,15 +67,16 @@ def prefill_plan(
     share: int = 1,
     left: int | None = None,
     widest: int = 128,
+    turns: bool = True,
     ragged: bool = False,
 ) -> AttentionPlan:
     """For heads of ``size`` elements (padded) of ``itemsize`` bytes, and their values; ``fetched``: the copy engine
     reads all arrays; ``side``: the side of a mask's blocks, which tiles divide; ``beside``: bytes of bias per score;
     ``group``: heads that may be rows of one tile; ``terms``: a "tilt" of scores keeps a number for each key of a step
-    in registers, others ("some"), like windows that end after a query, need a few; ``heads``: over all batches,
-    ``share`` of which have the same keys; ``left``: how far back queries see; ``widest``: the most keys of a step for
-    three groups (0: two groups at most), below 128 without spreading few programs and without turns; ``ragged``:
-    sequences are concatenated.
+    in registers, others ("capped" or "some"), like windows that end after a query, need a few; ``heads``: over all
+    batches, ``share`` of which have the same keys; ``left``: how far back queries see; ``widest``: the most keys of a
+    step for three groups (0: two groups at most), below 128 without spreading few programs; ``turns``: whether groups
+    may issue in turn; ``ragged``: sequences are concatenated.
 
     Sums, scores and what is loaded for the next step stay in registers: wide heads leave room for fewer keys.
     """
@@ -87,8 +88,12 @@ def prefill_plan(
     plan = dataclasses.replace(plan, pack=pack)
     if beside and machine.gpu:
         # Biases either pass through shared memory, with two tiles of them, or need an address each; both take
-        # registers.
-        plan = dataclasses.replace(plan, n=min(plan.n, 128 // beside if plan.schedule == "attention" else 32))
+        # registers. Those of 16 bits leave room for 96 keys, or 80 in a window (where 64 spill), unless other terms or
+        # wide heads take more.
+        most = 128 // beside
+        if beside == 2 and widest == 128 and max(sizes) <= 128:
+            most = 96 if left is None else 80
+        plan = dataclasses.replace(plan, n=min(plan.n, most if plan.schedule == "attention" else 32))
     if side:
         plan = dataclasses.replace(plan, m=math.gcd(plan.m, side), n=math.gcd(plan.n, side))
     if plan.schedule == "attention":
@@ -99,24 +104,29 @@ def prefill_plan(
             # 192 queries leave too much unused. Blocks of 96 keys match their ends; a tilt takes registers.
             sides = (80,) if terms == "tilt" else (128, 96)
             plans += [dataclasses.replace(plan, m=192, n=n, consumers=3) for n in sides if n <= widest]
-        # Windows, terms, block masks and concatenated sequences were not timed with turns.
-        turns = widest == 128 and left is None and not (terms or even or ragged)
         orders = [order(lengths, (p.m, p.n), heads, share, sum(sizes) * itemsize, machine) for p in plans]
-        groups = [_THREE_GROUPS[p.n] if p.consumers == 3 else 1.0 for p in plans]
+        groups = [_THREE_GROUPS[causal][p.n] if p.consumers == 3 else 1.0 for p in plans]
         pace = [one.steps * slower for one, slower in zip(orders, groups, strict=True)]
         best = pace.index(min(pace))
         plan = dataclasses.replace(plans[best], together=orders[best].together, around=orders[best].around)
-        plan = dataclasses.replace(plan, in_turn=turns and gains_by_turns(sizes, causal))
+        in_turn = turns and not beside and gains_by_turns(sizes, causal, terms, side > 0)
+        plan = dataclasses.replace(plan, in_turn=in_turn)
         if widest == 128 and not (side or ragged):
-            plan = spread(plan, lengths, heads, sizes, machine, turns)
+            # Few programs of windows, terms and biases were not timed with turns.
+            plan = spread(plan, lengths, heads, sizes, machine, turns and left is None and not (terms or even))
     return plan
 
 
-def gains_by_turns(sizes: tuple[int, int], causal: bool) -> bool:
-    """Whether groups should issue in turn where there are more programs than processors: with heads of 128, and with
-    causal heads of 64. With all keys, three groups of heads of 64 gain nothing, and two lose. Other sizes were not
-    timed."""
-    return sizes == (128, 128) or (sizes == (64, 64) and causal)
+def gains_by_turns(sizes: tuple[int, int], causal: bool, terms: str = "", listed: bool = False) -> bool:
+    """Whether groups should issue in turn where there are more programs than processors; ``listed``: a block mask says
+    which blocks they see.
+
+    Heads of more than 64 elements gain, unless scores are capped; wider ones than 192 lose. Of causal heads of 64,
+    those with a block mask gain only if terms are applied, too. With all keys, three groups of heads of 64 gain
+    nothing, and two lose. Smaller heads were not timed."""
+    if max(sizes) > 64:
+        return max(sizes) <= 192 and sizes[1] <= 128 and terms != "capped"
+    return sizes == (64, 64) and causal and (not listed or terms != "")
 
 
 def packed(q_tokens: int, group: int, machine: Machine) -> int:
@@ -185,9 +195,11 @@ def heads_together(q_tokens: int, k_tokens: int, sizes: tuple[int, int], itemsiz
 # more than the mean of the busiest processor costs, both in steps. At the power limit traffic takes clock, and idle
 # processors give some back: fitted to 56 orders of causal heads of 64 and 128, 4096 and 16384 tokens, on an H200.
 _BESIDE_STEPS, _OPERATIONS_A_BYTE, _FELT, _UNEVEN = 1.6, 150, 0.5, 0.65
-# The time of 128 keys with three groups relative to two, by keys per step: exponentials of 192 queries against products
-# of heads of 64. A step of fewer keys takes more than its share; 80 were timed with a tilt.
-_THREE_GROUPS = {128: 1.33, 96: 1.39, 80: 1.28}
+# The time of 128 keys with three groups relative to two, by keys per step, of all keys and of causal ones: exponentials
+# of 192 queries against products of heads of 64. A step of fewer keys takes more than its share; 80 were timed with a
+# tilt. And what a causal program of three groups takes besides its steps: it masks more of them.
+_THREE_GROUPS = {False: {128: 1.33, 96: 1.39, 80: 1.335}, True: {128: 1.26, 96: 1.30, 80: 1.335}}
+_BESIDE_STEPS_OF_THREE = 3.0
 
 
 class Order(NamedTuple):
@@ -222,8 +234,9 @@ def order(lengths: Lengths, tile: tuple[int, int], heads: int, group: int, row_b
     blocks = -(-lengths.queries // m)
     last = np.arange(blocks, 0, -1) * m + (keys - lengths.queries) if lengths.causal else np.full(blocks, keys)
     steps = -(-np.clip(np.minimum(last, keys), 0, lengths.seen + m) // n) * (n / 128)
+    beside = _BESIDE_STEPS_OF_THREE if lengths.causal and m > 128 else _BESIDE_STEPS
     if heads * blocks <= processors:
-        return Order(float(steps.max()) + _BESIDE_STEPS, 1, 0)
+        return Order(float(steps.max()) + beside, 1, 0)
     held = group * (machine.l2_bytes // 2 // max(1, keys * row_bytes))
     turns = {t for t in (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, held, heads) if 1 < t <= heads} if lengths.causal else ()
     best = Order(math.inf, 1, 0)
@@ -234,7 +247,7 @@ def order(lengths: Lengths, tile: tuple[int, int], heads: int, group: int, row_b
             walked = heads * float(steps.sum()) * min(1.0, together / processors)
         memory = walked / group * _OPERATIONS_A_BYTE / m / processors
         whole, rest = divmod(heads, together)
-        programs = np.concatenate([np.tile(np.repeat(steps, together), whole), np.repeat(steps, rest)]) + _BESIDE_STEPS
+        programs = np.concatenate([np.tile(np.repeat(steps, together), whole), np.repeat(steps, rest)]) + beside
         rest = len(programs) % processors
         table = np.pad(programs, (0, -len(programs) % processors)).reshape(-1, processors)
         for around in (0, processors) if lengths.causal else (0,):

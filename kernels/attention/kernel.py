@@ -283,20 +283,23 @@ def launch(
         # Heads that share keys and see the same of them can be rows of one tile.
         group = q.heads // k.heads if q.starts is None and visible.blocks is None else 1
 
-        def planned(ahead: bool, widest: int = 128) -> AttentionPlan:
+        def planned(ahead: bool, widest: int = 128, turns: bool = True) -> AttentionPlan:
             shape = *tokens, sizes, q.data.itemsize
-            tilt = causal and terms is not None and terms.slopes is not None
-            kind = "tilt" if tilt else "some" if terms is not None or visible.right is not None else ""
-            known = kind, q.batches * q.heads, q.heads // k.heads, visible.left, widest, q.starts is not None
+            kind = "some" if terms is not None or visible.right is not None else ""
+            if causal and terms is not None and terms.slopes is not None:
+                kind = "tilt"
+            elif terms is not None and terms.softcap is not None:
+                kind = "capped"
+            known = kind, q.batches * q.heads, q.heads // k.heads, visible.left, widest, turns, q.starts is not None
             return prefill_plan(*shape, ahead, causal or side > 0, machine, side, beside, group, *known)
 
-        # A plan knows little of what terms and masks need: together they may exceed a processor's resources. Then steps
-        # of fewer keys may do, or fewer groups, whose threads have more registers.
+        # A plan knows little of what terms and masks need: together they may exceed a processor's resources. Then
+        # groups without turns may do, or steps of fewer keys, or fewer groups, whose threads have more registers.
         seen = causal, visible.left is None, visible.right is None, visible.blocks is None, visible.MOD
         bent = None if terms is None else (terms.softcap is None, terms.slopes is None, terms.MOD)
         about = machine, sizes, q.data.itemsize, q.starts is None, sinks is None, lse is None, seen, bent, beside
-        for widest in (128, 96, 0):
-            plan = planned(fetched and fits, widest)
+        for widest, turns in ((128, True), (128, False), (96, False), (0, False)):
+            plan = planned(fetched and fits, widest, turns)
             if plan.schedule != "attention":
                 break
             tile = about, plan.m, plan.n, plan.consumers, plan.splits > 1, plan.in_turn

@@ -45,7 +45,7 @@ def compiled(
     k = np.empty((16384 // tokens, tokens, 8, size), dtype)
     out = q if in_place else None
     call = lambda: attention(q, k, np.empty_like(k), causal=causal, out=out, plan=plan)  # noqa: E731
-    in_turn = plan.in_turn if plan else size == 128 or (size == 64 and causal)
+    in_turn = plan.in_turn if plan else 64 < size <= 128 or (size == 64 and causal)
     return assembled(call, folder, None if in_place else "pingpong" if in_turn else "attention")
 
 
@@ -298,3 +298,12 @@ def test_turns_keep_products_in_flight(size, groups, causal, tmp_path: Path):
     products = size // 16 + keys // 16
     loops = re.findall(r"\((m+)\)", order)
     assert loops == ["m" * products] * 2  # without and with a mask
+
+
+@pytest.mark.parametrize("size", [64, 128])
+@pytest.mark.parametrize("options", [{}, {"window": (1000, 0)}, {"softcap": 5.0}], ids=["plain", "window", "softcap"])
+def test_biases_of_16_bits_have_the_schedule_and_spill_nothing(size, options, tmp_path: Path):
+    q, bias = np.empty((4, 4096, 16, size), np.float16), np.empty((1, 16, 4096, 4096), np.float16)
+    call = lambda: attention(q, np.empty_like(q), np.empty_like(q), causal=True, bias=bias, **options)  # noqa: E731
+    said, _ = assembled(call, tmp_path, "attention")
+    assert "0 bytes spill stores, 0 bytes spill loads" in said
