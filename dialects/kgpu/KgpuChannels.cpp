@@ -146,6 +146,9 @@ LogicalResult ReceiveOp::verify() {
     return emitOpError() << "expected a number of pending groups, 0 unless the channel completes by groups (because "
                             "other slots have an mbarrier each), got "
                          << pending;
+  if (getAgain() && channel && byGroups) // receive_c4
+    return emitOpError("expected a channel with mbarriers (because copies by groups are received with a barrier of the "
+                       "role, so a slot is received once), got one that completes by groups");
   return verifyParts(*this, getChannel().getType(), getParts());
 }
 

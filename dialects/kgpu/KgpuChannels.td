@@ -196,14 +196,20 @@ def Kgpu_ReceiveOp : Kgpu_ChannelStep<"receive"> {
     role waits. If the channel completes by `groups`, each thread waits until at most its last `pending` groups are in
     flight, whichever channel they belong to; after a barrier of the role, products then see what was copied.
 
+    `again` returns the parts of a slot that the role has received and not released, and waits for nothing: in a loop
+    that begins one step during the one before, an iteration takes over a slot this way.
+
     - `receive_c1`: the cursor has as many slots as the channel.
     - `receive_c2`: the results are the channel's parts.
     - `receive_c3`: `pending` is at least 0, and 0 unless the channel completes by groups.
+    - `receive_c4`: with `again` the channel does not complete by groups: those are received with a barrier of the role.
 
     ```mlir
     func.func @receive(%p: !kgpu.cursor<2>) {
       %c = kgpu.channel threads fillers 4 readers 4 : !kgpu.channel<2 x (!kgpu.mem<32xf32, #layout.map<row_major [32]>>)>
       %m = kgpu.receive %c[%p] : !kgpu.channel<2 x (!kgpu.mem<32xf32, #layout.map<row_major [32]>>)>
+        -> !kgpu.mem<32xf32, #layout.map<row_major [32]>>
+      %n = kgpu.receive %c[%p] again : !kgpu.channel<2 x (!kgpu.mem<32xf32, #layout.map<row_major [32]>>)>
         -> !kgpu.mem<32xf32, #layout.map<row_major [32]>>
       return
     }
@@ -212,12 +218,16 @@ def Kgpu_ReceiveOp : Kgpu_ChannelStep<"receive"> {
   let arguments = (ins Arg<Kgpu_ChannelType, "the ring",
                            [MemRead<Kgpu_Asynchrony>, MemWrite<Kgpu_Asynchrony>]>:$channel,
                        Arg<Kgpu_CursorType, "which slot">:$cursor,
-                       Arg<DefaultValuedAttr<I32Attr, "0">, "groups that may be in flight">:$pending);
+                       Arg<DefaultValuedAttr<I32Attr, "0">, "groups that may be in flight">:$pending,
+                       Arg<UnitAttr, "the role holds the slot already">:$again);
   let results = (outs Res<Variadic<Kgpu_MemType>, "its parts, to be read">:$parts);
   let builders = [OpBuilder<(ins "::mlir::TypeRange":$parts, "::mlir::Value":$channel, "::mlir::Value":$cursor), [{
-    build($_builder, $_state, parts, channel, cursor, /*pending=*/0);
+    build($_builder, $_state, parts, channel, cursor, /*pending=*/0, /*again=*/false);
   }]>];
-  let assemblyFormat = "$channel `[` $cursor `]` (`pending` $pending^)? attr-dict `:` type($channel) (`->` type($parts)^)?";
+  let assemblyFormat = [{
+    $channel `[` $cursor `]` (`pending` $pending^)? (`again` $again^)? attr-dict `:` type($channel)
+    (`->` type($parts)^)?
+  }];
 }
 
 def Kgpu_ReleaseOp : Kgpu_ChannelStep<"release"> {

@@ -168,6 +168,8 @@ static bool anyReceived(kgpu::ChannelOp channel, llvm::function_ref<bool(Value)>
 
 static LogicalResult emitReceive(Lowering &lowering, kgpu::ReceiveOp op) {
   kgpu::ChannelOp channel = channelOf(op.getChannel());
+  if (op.getAgain())
+    return giveParts(lowering, op);
   if (!hasBarriers(channel)) {
     // After the barrier that follows (BarrierUse.h), what all threads have copied is visible.
     lowering.b.ptx("cp.async.wait_group " + std::to_string(int32_t(op.getPending())) + ";", "", {}, {});

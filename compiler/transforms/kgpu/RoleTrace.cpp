@@ -256,7 +256,28 @@ LogicalResult RoleTrace::checkRead(ReleaseOp op, unsigned channel, int64_t place
   return success();
 }
 
+LogicalResult RoleTrace::visitReceivedAgain(ReceiveOp op) {
+  unsigned index = indexOf(op.getChannel());
+  std::optional<int64_t> place = placeOf(op.getCursor());
+  if (index < channels.size() && place) {
+    // What this role has not released, no producer can have touched.
+    ArrayRef<int64_t> held = ArrayRef(uses[index].received).drop_front(uses[index].released);
+    if (llvm::is_contained(held, *place)) {
+      for (auto [number, part] : llvm::enumerate(op.getParts()))
+        memories[part] = {nullptr, index, unsigned(number), *place, false};
+      return success();
+    }
+  }
+  InFlightDiagnostic error = op.emitOpError("expected a slot that the role has received and not released (because "
+                                            "`again` waits for nothing), got ");
+  if (index < channels.size() && place)
+    return error << "place " << *place;
+  return error << "one of an unknown channel or place";
+}
+
 LogicalResult RoleTrace::visitReceive(ReceiveOp op) {
+  if (op.getAgain())
+    return visitReceivedAgain(op);
   unsigned index = indexOf(op.getChannel());
   int64_t next = index < channels.size() && !uses[index].received.empty() ? uses[index].received.back() + 1 : 0;
   auto step = stepAt(op, op.getChannel(), op.getCursor(), next, "receives");

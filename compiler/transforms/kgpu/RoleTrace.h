@@ -68,6 +68,8 @@ private:
   mlir::LogicalResult visitAcquire(AcquireOp op);
   mlir::LogicalResult visitCommit(CommitOp op);
   mlir::LogicalResult visitReceive(ReceiveOp op);
+  /// A slot that this role has received already.
+  mlir::LogicalResult visitReceivedAgain(ReceiveOp op);
   mlir::LogicalResult visitRelease(ReleaseOp op);
   mlir::LogicalResult visitProduct(WarpgroupMmaOp op);
   mlir::LogicalResult visitAccesses(mlir::Operation *op);

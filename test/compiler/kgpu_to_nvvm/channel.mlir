@@ -256,3 +256,35 @@ module {
     return
   }
 }
+
+// -----
+
+// A slot that the role holds is received again without a wait.
+// CHECK-LABEL: llvm.func @kiln_held(
+// CHECK-COUNT-2: mbarrier.try_wait.parity
+// CHECK-NOT: mbarrier.try_wait
+// CHECK: llvm.load
+#m = #layout.map<row_major [256]>
+#t = #layout.map<blocked [256] vector 2 warps 4>
+!ring = !kgpu.channel<2 x (!kgpu.mem<256xf32, #m>)>
+module {
+  func.func public @held(%p: !tile.ptr<f32>) attributes {tile.kernel, kgpu.shared_bytes = 9000 : i64} {
+    %c = kgpu.channel bytes fillers 1 readers 4 {offset = 2048 : i64} : !ring
+    kgpu.roles @load warps 1 {
+      %at = kgpu.cursor : !kgpu.cursor<2>
+      %s = kgpu.acquire %c[%at] : !ring -> !kgpu.mem<256xf32, #m>
+      kgpu.commit %c[%at] : !ring
+      kgpu.end_role
+    } @read warps 4 {
+      %at = kgpu.cursor : !kgpu.cursor<2>
+      %q = tile.splat %p : !tile.ptr<f32> -> tensor<256x!tile.ptr<f32>, #t>
+      %s = kgpu.receive %c[%at] : !ring -> !kgpu.mem<256xf32, #m>
+      %r = kgpu.receive %c[%at] again : !ring -> !kgpu.mem<256xf32, #m>
+      %x = kgpu.local_load %r : !kgpu.mem<256xf32, #m> -> tensor<256xf32, #t>
+      tile.store %q, %x : tensor<256x!tile.ptr<f32>, #t>, tensor<256xf32, #t>
+      kgpu.release %c[%at] : !ring
+      kgpu.end_role
+    }
+    return
+  }
+}

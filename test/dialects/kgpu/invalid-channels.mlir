@@ -271,6 +271,16 @@ func.func @receive_c3(%p: !kgpu.cursor<2>) {
 
 // -----
 
+!m = !kgpu.mem<32xf32, #layout.map<row_major [32]>>
+func.func @receive_c4(%p: !kgpu.cursor<2>) {
+  %c = kgpu.channel groups fillers 4 readers 4 : !kgpu.channel<2 x (!m)>
+  // expected-error @below {{expected a channel with mbarriers (because copies by groups are received with a barrier of the role, so a slot is received once), got one that completes by groups}}
+  %m = kgpu.receive %c[%p] again : !kgpu.channel<2 x (!m)> -> !m
+  return
+}
+
+// -----
+
 !m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 func.func @copy_block_c1(%d: !tile.desc<tensor<64x64xf16>>, %p: !kgpu.cursor<2>, %i: i32) {
   %c = kgpu.channel groups fillers 4 readers 4 : !kgpu.channel<2 x (!m)>

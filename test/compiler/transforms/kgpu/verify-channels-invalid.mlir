@@ -802,3 +802,120 @@ func.func @replaced_where_another_role_reads(%pa: !tile.ptr<f16>, %m: i64, %i: i
   }
   return
 }
+
+// -----
+
+// The slot was released: its producer may refill it.
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @again_after_its_release() {
+  %ch = kgpu.channel threads fillers 4 readers 4 : !ring
+  kgpu.roles @fill warps 4 {
+    %v = arith.constant dense<1.0> : tensor<64xf32>
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    %s = kgpu.acquire %ch[%c] : !ring -> !m
+    kgpu.local_store %v, %s : tensor<64xf32>, !m
+    kgpu.commit %ch[%c] : !ring
+    kgpu.end_role
+  } @read warps 4 {
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    %s = kgpu.receive %ch[%c] : !ring -> !m
+    %x = kgpu.local_load %s : !m -> tensor<64xf32>
+    kgpu.release %ch[%c] : !ring
+    // expected-error @below {{expected a slot that the role has received and not released (because `again` waits for nothing), got place 0}}
+    %t = kgpu.receive %ch[%c] again : !ring -> !m
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+// Nothing has waited for the next slot.
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @again_too_early(%n: i32) {
+  %ch = kgpu.channel threads fillers 4 readers 4 : !ring
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  kgpu.roles @fill warps 4 {
+    %v = arith.constant dense<1.0> : tensor<64xf32>
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    %end = scf.for %i = %zero to %n step %one iter_args(%at = %c) -> (!kgpu.cursor<2>) : i32 {
+      %s = kgpu.acquire %ch[%at] : !ring -> !m
+      kgpu.local_store %v, %s : tensor<64xf32>, !m
+      kgpu.commit %ch[%at] : !ring
+      %next = kgpu.advance %at : !kgpu.cursor<2>
+      scf.yield %next : !kgpu.cursor<2>
+    }
+    kgpu.end_role
+  } @read warps 4 {
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    %end = scf.for %i = %zero to %n step %one iter_args(%at = %c) -> (!kgpu.cursor<2>) : i32 {
+      %s = kgpu.receive %ch[%at] : !ring -> !m
+      %next = kgpu.advance %at : !kgpu.cursor<2>
+      // expected-error @below {{expected a slot that the role has received and not released (because `again` waits for nothing), got place 1}}
+      %t = kgpu.receive %ch[%next] again : !ring -> !m
+      %x = kgpu.local_load %t : !m -> tensor<64xf32>
+      kgpu.release %ch[%at] : !ring
+      scf.yield %next : !kgpu.cursor<2>
+    }
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+// Memory that was received again is read after the slot's release.
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @again_read_too_late() {
+  %ch = kgpu.channel threads fillers 4 readers 4 : !ring
+  kgpu.roles @fill warps 4 {
+    %v = arith.constant dense<1.0> : tensor<64xf32>
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    %s = kgpu.acquire %ch[%c] : !ring -> !m
+    kgpu.local_store %v, %s : tensor<64xf32>, !m
+    kgpu.commit %ch[%c] : !ring
+    kgpu.end_role
+  } @read warps 4 {
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    %s = kgpu.receive %ch[%c] : !ring -> !m
+    %t = kgpu.receive %ch[%c] again : !ring -> !m
+    kgpu.release %ch[%c] : !ring
+    // expected-error @below {{expected to read a slot between its receive and its release (because the producer may write it at any other time), got it after its release}}
+    %x = kgpu.local_load %t : !m -> tensor<64xf32>
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+// Roles that take turns: this one has not received the slot, the other one has.
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @again_of_the_other() {
+  %ch = kgpu.channel threads fillers 4 readers 4 : !ring
+  kgpu.roles @fill warps 4 {
+    %v = arith.constant dense<1.0> : tensor<64xf32>
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    %s = kgpu.acquire %ch[%c] : !ring -> !m
+    kgpu.local_store %v, %s : tensor<64xf32>, !m
+    kgpu.commit %ch[%c] : !ring
+    kgpu.end_role
+  } @one warps 4 {
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    %s = kgpu.receive %ch[%c] : !ring -> !m
+    %x = kgpu.local_load %s : !m -> tensor<64xf32>
+    kgpu.release %ch[%c] : !ring
+    kgpu.end_role
+  } @two warps 4 {
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    // expected-error @below {{expected a slot that the role has received and not released (because `again` waits for nothing), got place 0}}
+    %s = kgpu.receive %ch[%c] again : !ring -> !m
+    kgpu.end_role
+  }
+  return
+}

@@ -610,3 +610,49 @@ func.func @memory_in_turns() {
   }
   return
 }
+
+// -----
+
+// A step begins during the one before: an iteration takes over a slot that the role holds, and receives the next one
+// before it releases this one.
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!ring = !kgpu.channel<2 x (!m)>
+// CHECK-LABEL: @taken_over
+func.func @taken_over(%n: i32) {
+  %ch = kgpu.channel threads fillers 4 readers 4 : !ring
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  kgpu.roles @fill warps 4 {
+    %v = arith.constant dense<1.0> : tensor<64xf32>
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    %end = scf.for %i = %zero to %n step %one iter_args(%at = %c) -> (!kgpu.cursor<2>) : i32 {
+      %s = kgpu.acquire %ch[%at] : !ring -> !m
+      kgpu.local_store %v, %s : tensor<64xf32>, !m
+      kgpu.commit %ch[%at] : !ring
+      %next = kgpu.advance %at : !kgpu.cursor<2>
+      scf.yield %next : !kgpu.cursor<2>
+    }
+    kgpu.end_role
+  } @read warps 4 {
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    %runs = arith.cmpi slt, %zero, %n : i32
+    scf.if %runs {
+      %s = kgpu.receive %ch[%c] : !ring -> !m
+      %first = kgpu.local_load %s : !m -> tensor<64xf32>
+      %end = scf.for %i = %one to %n step %one iter_args(%at = %c) -> (!kgpu.cursor<2>) : i32 {
+        %next = kgpu.advance %at : !kgpu.cursor<2>
+        %r = kgpu.receive %ch[%at] again : !ring -> !m
+        %t = kgpu.receive %ch[%next] : !ring -> !m
+        %x = kgpu.local_load %t : !m -> tensor<64xf32>
+        %y = kgpu.local_load %r : !m -> tensor<64xf32>
+        kgpu.release %ch[%at] : !ring
+        scf.yield %next : !kgpu.cursor<2>
+      }
+      %r = kgpu.receive %ch[%end] again : !ring -> !m
+      %y = kgpu.local_load %r : !m -> tensor<64xf32>
+      kgpu.release %ch[%end] : !ring
+    }
+    kgpu.end_role
+  }
+  return
+}

@@ -69,6 +69,25 @@ def forwarded(lines: list[str], number: int, result: str, operand: str) -> str:
     return "\n".join([*lines[:number], *used, *lines[end:]])
 
 
+def without_waiting(line: str) -> str:
+    return re.sub(r"\](?: pending \d+)?", "] again", line, count=1)
+
+
+def waits(lines: list[str], number: int) -> list[int]:
+    """The lines of waits for products, of which this is one, that stand together and leave as many pending: each one
+    waits for what all of them need."""
+    kind = re.compile(r" = kgpu\.mma_wait .* pending (\d)")
+    pending = [match and match[1] for match in map(kind.search, lines)]
+    if pending[number] is None:
+        return [number]
+    begin, end = number, number + 1
+    while pending[begin - 1] == pending[number]:
+        begin -= 1
+    while pending[end] == pending[number]:
+        end += 1
+    return list(range(begin, end))
+
+
 def around(lines: list[str], number: int) -> int | None:
     """The header of the loop whose body contains a line."""
     for i in range(number - 1, -1, -1):
@@ -93,16 +112,27 @@ def mutants(kernel: str) -> Iterator[tuple[str, str]]:
             yield f"without {where}", replaced(lines, number, [])
         if DOUBLED.match(line):
             yield f"twice {where}", replaced(lines, number, [line, line])
-        if match := FORWARDED.match(line):
+        together = waits(lines, number)
+        if (match := FORWARDED.match(line)) and number == together[0]:
             _, result, op, operand = match.groups()
-            yield f"without {where}", forwarded(lines, number, result, operand)
+            without = lines
+            for i in reversed(together):
+                _, one, _, of = FORWARDED.match(without[i]).groups()
+                without = forwarded(without, i, one, of).split("\n")
+            yield f"without {where}", "\n".join(without)
             if op == "advance":
                 first = line.replace(result + " =", "%between =")
                 second = re.sub(word(operand), "%between", line)
                 yield f"twice {where}", replaced(lines, number, [first, second])
         if match := GIVEN.match(line):
-            again = line.replace(match[2], "%again_of", 1)
-            yield f"twice {where}", replaced(lines, number, [line, again])
+            # A slot that is held may be received again any number of times, but not for the first time.
+            if "] again" in line:
+                yield f"for the first time {where}", replaced(lines, number, [line.replace("] again", "]")])
+            else:
+                again = line.replace(match[2], "%again_of", 1)
+                yield f"twice {where}", replaced(lines, number, [line, again])
+                if match[4] == "receive":
+                    yield f"without waiting {where}", replaced(lines, number, [without_waiting(line)])
             head = around(lines, number)
             if head is not None and match[6] in inits(lines[head]):
                 # Names are local to a region: in the enclosing region this one may name something else.
@@ -110,9 +140,10 @@ def mutants(kernel: str) -> Iterator[tuple[str, str]]:
                 moved = moved.replace(match[2], "%early", 1)
                 rest = forwarded(lines, number, match[2], "%early").split("\n")[number:]
                 yield f"in front of its loop {where}", "\n".join([*lines[:head], moved, *lines[head:number], *rest])
-        if match := re.search(r"pending (\d)", line):
-            more = line.replace(match[0], f"pending {int(match[1]) + 1}")
-            yield f"one more pending in {where}", replaced(lines, number, [more])
+        if (match := re.search(r"pending (\d)", line)) and number == together[0]:
+            more = f"pending {int(match[1]) + 1}"
+            changed = [one.replace(match[0], more) if i in together else one for i, one in enumerate(lines)]
+            yield f"one more pending in {where}", "\n".join(changed)
         if "copy_out_wait read 0" in line and not elsewhere(lines, number):
             yield f"one more pending in {where}", replaced(lines, number, [line.replace("read 0", "read 1")])
         if match := re.search(r" when %\w+", line):
@@ -128,7 +159,8 @@ def mutants(kernel: str) -> Iterator[tuple[str, str]]:
                     yield f"more {what} in {where}", replaced(lines, number, [line.replace(match[0], f"{what} 16")])
         for before, behind in ORDERED:
             if f"kgpu.{before}" in line and number + 1 < len(lines) and f"kgpu.{behind}" in lines[number + 1]:
-                swapped = [*lines[:number], lines[number + 1], line, *lines[number + 2 :]]
+                first, last = together[0], together[-1] + 1
+                swapped = [*lines[:first], lines[last], *lines[first:last], *lines[last + 1 :]]
                 yield f"in the other order {where}", "\n".join(swapped)
 
 
@@ -143,6 +175,7 @@ def judge(mutant: tuple[str, str]) -> tuple[str, str]:
     if not legal:
         held = "kgpu.acquire" in what and "expected memory acquired from" in said
         held |= "in the other order" in what and "does not dominate" in said
+        held |= "without waiting" in what and "expected a channel with mbarriers" in said
         return ("held" if held else "illegal"), f"{what}: {said.splitlines()[0]}"
     accepted, said = run(text, "--kiln-verify-channels")
     first = next((line for line in said.splitlines() if "error:" in line), "no message")
