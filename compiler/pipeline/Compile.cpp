@@ -594,7 +594,8 @@ void Compilation::finishAssembly(std::string ptx) {
   }
   spiltBytes = std::max(cubin->spillStores, cubin->spillLoads);
   // Registers are divided among roles so that none spills; if one does, the schedule was a wrong choice for its tile.
-  if (cuda.roles && cubin->spills() > (schedule == "streams" ? kStreamsSpill : 0))
+  bool isStreams = schedule == "streams" || schedule == "rotated";
+  if (cuda.roles && cubin->spills() > (isStreams ? kStreamsSpill : 0))
     return fail(Stage::Object,
                 {"bytes per thread beyond the registers of its role", std::max(cubin->spillStores, cubin->spillLoads),
                  0, "the tile's sides, or spread them over more groups of warps by consumers="});

@@ -127,15 +127,19 @@ std::optional<Schedule> Chooser::withRoles(std::string &why) {
       why = "the target multiplies only from registers";
     return std::nullopt;
   }
-  if (asked == kStreams) {
+  if (asked == kStreams || asked == kRotated) {
     std::optional<Streams> streams = findStreams(kernel, why);
     if (!streams)
       return std::nullopt;
     auto loads = llvm::map_to_vector(streams->blocks, [](auto &entry) { return entry.first; });
     if (!mayRunAhead(kernel, loads, why))
       return std::nullopt;
-    if (ctas == 1)
-      return chooseStreams(kernel, *streams, target, alignment, askedStages, askedConsumers, why);
+    if (ctas == 1) {
+      auto schedule = chooseStreams(kernel, *streams, target, alignment, askedStages, askedConsumers, why);
+      if (schedule)
+        schedule->rotated = asked == kRotated && mayRotate(kernel, *streams, schedule->consumers, alignment);
+      return schedule;
+    }
     why = "streamed products do not support clusters";
     return std::nullopt;
   }

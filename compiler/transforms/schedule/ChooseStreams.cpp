@@ -12,6 +12,8 @@ using namespace kiln::schedule;
 static constexpr int64_t kMaxStages = 4;
 // Registers per thread for accumulators and for a step's products with their rounded forms, by the number of groups.
 static constexpr int64_t kMaxRegisters[] = {0, 200, 216, 144};
+// The same where the next step's first product begins, in rotated loops.
+static constexpr int64_t kMaxRotated[] = {0, 192, 208, 132};
 // Shared memory reserved for barriers and mbarriers.
 static constexpr int64_t kSpareBytes = 2048;
 
@@ -123,4 +125,32 @@ std::optional<Schedule> schedule::chooseStreams(func::FuncOp kernel, Streams &st
   }
   schedule.stages = int32_t(std::min(wanted, fitting));
   return schedule;
+}
+
+/// Registers per thread where the next step's first product begins: sums, that product, and the operands that this
+/// step's products read from registers meanwhile.
+static int64_t registersOf(const Streams &streams, RotatedLoop &rotated, int64_t consumers) {
+  int64_t elements = 0, halves = 0;
+  for (auto dot : rotated.loop.getBody()->getOps<tile::DotOp>()) {
+    if (dot == rotated.lead || !matchPattern(dot.getAcc(), m_AnyZeroFloat()))
+      elements += dot.getType().getNumElements();
+    StreamFactor left = streams.factorOf(dot.getLhs());
+    if (!left.load && !left.transposed)
+      halves += dot.getLhs().getType().getNumElements();
+  }
+  return (elements + halves / 2) / (128 * consumers);
+}
+
+bool schedule::mayRotate(func::FuncOp kernel, const Streams &streams, int64_t consumers,
+                         const AlignmentAnalysis &alignment) {
+  size_t reductions = 0;
+  bool rotates = false, fits = true;
+  kernel.walk([&](Operation *op) {
+    reductions += isa<tile::DescReduceOp>(op);
+    auto loop = dyn_cast<scf::ForOp>(op);
+    std::optional<RotatedLoop> rotated = loop ? streams.rotated(loop) : std::nullopt;
+    rotates |= rotated.has_value();
+    fits &= !rotated || registersOf(streams, *rotated, consumers) <= kMaxRotated[consumers];
+  });
+  return rotates && fits && reductions == copyableReductions(kernel, alignment).size();
 }

@@ -1,6 +1,12 @@
 // Writes out the schedule of several products. Each role is a clone of the kernel, loops included. The load role fills
 // a slot where the kernel loads. The multiply role receives it there, begins products where they appear, and waits for
 // each where its result is first used. At the end of a loop body all products have been waited for.
+//
+// A rotated loop begins the first product of the next step under the last ones of this step:
+//
+//   begin S of step 0; wait
+//   for steps 1 ...: begin dP; P; begin dv; dS; begin dk of the step before; begin S of this step; wait
+//   begin dP; P; begin dv; dS; begin dk of the last step
 #include "compiler/transforms/schedule/ChainedProducts.h"
 #include "compiler/transforms/schedule/RoleWriter.h"
 #include "compiler/transforms/schedule/Streams.h"
@@ -49,18 +55,26 @@ private:
   /// Allocates memory for the whole multiply role.
   Value allocate(MemType memory);
   void cloneBlock(Block &from, Role role, IRMapping &map, MutableArrayRef<Value> cursors);
+  void cloneOp(Operation &op, Role role, IRMapping &map, MutableArrayRef<Value> cursors);
+  void cloneRotated(RotatedLoop &rotated, IRMapping &map, MutableArrayRef<Value> cursors);
+  /// Receives the slot of `step` and begins its first product.
+  void beginStep();
+  /// The rest of a step, whose slot is at `cursor`. `next`: the step that begins meanwhile, if there is one.
+  struct Step;
+  void cloneRest(RotatedLoop &rotated, IRMapping &map, Value cursor, MutableArrayRef<Value> cursors, Step *next);
   void cloneLoop(scf::ForOp loop, Role role, IRMapping &map, MutableArrayRef<Value> cursors);
   void fill(const Streams::Group &group, IRMapping &map, Value &cursor);
   void reach(Value value, IRMapping &map);
-  void receive(const Streams::Group &group, Value &cursor);
+  /// `again`: the slot is held already.
+  void receive(const Streams::Group &group, Value cursor, bool again = false);
   void begin(tile::DotOp dot, IRMapping &map);
   Value memoryOf(const StreamFactor &factor, IRMapping &map);
-  /// Waits for the products whose results are among `values`.
+  /// Waits for the products begun with this map whose results are among `values`.
   void settleFor(ValueRange values, IRMapping &map);
   /// Waits for the products whose results `op` uses, and loads the vectors that it uses.
   void settleFor(Operation *op, IRMapping &map);
   /// Waits until at most the last `pending` products begun in this block are in flight.
-  void settle(size_t pending, IRMapping &map);
+  void settle(size_t pending);
   void hasRead(Operation *reader, Block *place);
   bool isKnown(Operation &op, IRMapping &map);
   bool streamsIn(Operation *op);
@@ -77,8 +91,8 @@ private:
   struct Begun {
     tile::DotOp dot;
     Value sum;
+    IRMapping *map; ///< what its result is for
   };
-  SmallVector<Begun> begun; ///< in flight in the block being written, in program order
   struct Store {
     MemType memory;
     Value map;
@@ -87,9 +101,23 @@ private:
   llvm::SmallDenseMap<Type, Value> outlets; ///< memory that results of a type leave through, one after the other
   llvm::MapVector<Operation *, Store> reductions;
   llvm::DenseMap<Type, SmallVector<Value>> factors; ///< memory of computed operands
-  /// In the block being written and its enclosing blocks: operands that were stored, and where.
-  SmallVector<std::pair<Value, Value>> stored;
-  bool reduces = false, hasWaited = false; ///< in the block being written
+  /// The block being written.
+  struct Inside {
+    SmallVector<Begun> begun; ///< in flight, in program order
+    /// Operands that were stored, here or in an enclosing block, and where.
+    SmallVector<std::pair<Value, Value>> stored;
+    bool reduces = false;   ///< it has a reduction
+    bool hasWaited = false; ///< what leaves through memory has left
+  } inside;
+  Inside enter(Block &block);
+  /// A step of a rotated loop that begins during the one before.
+  struct Step {
+    RotatedLoop &rotated;
+    IRMapping map;
+    Value cursor; ///< of its slot
+    bool isDue = false, hasBegun = false;
+  };
+  Step *step = nullptr; ///< in the block being written
   Block *multiply = nullptr;
 };
 } // namespace
@@ -147,9 +175,9 @@ void Writer::fill(const Streams::Group &group, IRMapping &map, Value &cursor) {
   cursor = AdvanceOp::create(b, cursor.getType(), cursor);
 }
 
-void Writer::receive(const Streams::Group &group, Value &cursor) {
+void Writer::receive(const Streams::Group &group, Value cursor, bool again) {
   Ring &ring = rings[ringOf[group.front()]];
-  auto received = ReceiveOp::create(b, TypeRange(ring.memories), ring.channel, cursor);
+  auto received = ReceiveOp::create(b, TypeRange(ring.memories), ring.channel, cursor, /*pending=*/0u, again);
   Slot slot{ringOf[group.front()], cursor, group.front()->getBlock(), {}};
   for (auto [load, part] : llvm::zip_equal(group, received.getParts())) {
     parts[load] = part;
@@ -162,14 +190,16 @@ void Writer::receive(const Streams::Group &group, Value &cursor) {
         slot.readers.push_back(dot);
   }
   slots.push_back(std::move(slot));
-  cursor = AdvanceOp::create(b, cursor.getType(), cursor);
 }
 
 /// A product, or a load of a vector, no longer reads what is loaded in `place`; the last reader releases the slot.
 void Writer::hasRead(Operation *reader, Block *place) {
+  // Of two steps under way, the earlier one.
+  auto found = llvm::find_if(
+      slots, [&](const Slot &slot) { return slot.place == place && llvm::is_contained(slot.readers, reader); });
+  if (found != slots.end())
+    llvm::erase(found->readers, reader);
   for (Slot &slot : slots) {
-    if (slot.place == place)
-      llvm::erase(slot.readers, reader);
     if (slot.readers.empty())
       ReleaseOp::create(b, rings[slot.ring].channel, slot.cursor, /*when=*/Value());
   }
@@ -186,18 +216,18 @@ Value Writer::memoryOf(const StreamFactor &factor, IRMapping &map) {
   if (factor.load) {
     memory = parts[factor.load];
   } else {
-    auto known = llvm::find_if(stored, [&](auto &entry) { return entry.first == factor.tile; });
-    if (known == stored.end()) {
+    auto known = llvm::find_if(inside.stored, [&](auto &entry) { return entry.first == factor.tile; });
+    if (known == inside.stored.end()) {
       auto type = cast<RankedTensorType>(factor.tile.getType());
-      size_t used = llvm::count_if(stored, [&](auto &entry) { return entry.first.getType() == type; });
+      size_t used = llvm::count_if(inside.stored, [&](auto &entry) { return entry.first.getType() == type; });
       SmallVector<Value> &places = factors[type];
       if (used == places.size())
         places.push_back(allocate(*streams.factorMemory(type, schedule.consumers)));
-      if (reduces)
+      if (inside.reduces)
         waitForOutlets();
       LocalStoreOp::create(b, map.lookup(factor.tile), places[used]);
-      stored.push_back({factor.tile, places[used]});
-      known = std::prev(stored.end());
+      inside.stored.push_back({factor.tile, places[used]});
+      known = std::prev(inside.stored.end());
     }
     memory = known->second;
   }
@@ -212,28 +242,28 @@ void Writer::begin(tile::DotOp dot, IRMapping &map) {
     none = arith::ConstantOp::create(b, b.getBoolAttr(false));
   Value sum = WarpgroupMmaOp::create(b, dot.getType(), lhs, rhs, map.lookupOrDefault(dot.getAcc()), none);
   map.map(dot.getResult(), sum);
-  begun.push_back({dot, sum});
+  inside.begun.push_back({dot, sum, &map});
 }
 
-void Writer::settle(size_t pending, IRMapping &map) {
-  size_t done = begun.size() - pending;
-  for (Begun &product : ArrayRef(begun).take_front(done).vec()) {
+void Writer::settle(size_t pending) {
+  size_t done = inside.begun.size() - pending;
+  for (Begun &product : ArrayRef(inside.begun).take_front(done).vec()) {
     b.setLoc(product.dot.getLoc());
-    map.map(product.dot.getResult(),
-            MmaWaitOp::create(b, product.sum.getType(), product.sum, uint32_t(pending)).getResult());
+    product.map->map(product.dot.getResult(),
+                     MmaWaitOp::create(b, product.sum.getType(), product.sum, uint32_t(pending)).getResult());
   }
-  for (Begun &product : ArrayRef(begun).take_front(done).vec())
+  for (Begun &product : ArrayRef(inside.begun).take_front(done).vec())
     hasRead(product.dot, product.dot->getBlock());
-  begun.erase(begun.begin(), begun.begin() + done);
+  inside.begun.erase(inside.begun.begin(), inside.begun.begin() + done);
 }
 
 void Writer::settleFor(ValueRange values, IRMapping &map) {
   size_t needed = 0;
-  for (auto [i, product] : llvm::enumerate(begun))
-    if (llvm::is_contained(values, product.dot.getResult()))
+  for (auto [i, product] : llvm::enumerate(inside.begun))
+    if (product.map == &map && llvm::is_contained(values, product.dot.getResult()))
       needed = i + 1;
   if (needed)
-    settle(begun.size() - needed, map);
+    settle(inside.begun.size() - needed);
 }
 
 void Writer::settleFor(Operation *op, IRMapping &map) {
@@ -276,6 +306,9 @@ bool Writer::isKnown(Operation &op, IRMapping &map) {
 }
 
 void Writer::cloneLoop(scf::ForOp loop, Role role, IRMapping &map, MutableArrayRef<Value> cursors) {
+  if (role == Role::Multiply && schedule.rotated)
+    if (auto rotated = streams.rotated(loop))
+      return cloneRotated(*rotated, map, cursors);
   auto of = [&](Value value) { return map.lookupOrDefault(value); };
   auto isKept = [&](Value value) { return role == Role::Multiply || !isa<RankedTensorType>(value.getType()); };
   SmallVector<Value> inits;
@@ -308,50 +341,163 @@ void Writer::cloneLoop(scf::ForOp loop, Role role, IRMapping &map, MutableArrayR
   llvm::copy(copy.getResults().take_back(cursors.size()), cursors.begin());
 }
 
+Writer::Inside Writer::enter(Block &block) {
+  Inside outer = std::exchange(inside, Inside());
+  inside.stored = outer.stored;
+  inside.reduces = llvm::any_of(block, [&](Operation &op) { return reductions.contains(&op); });
+  return outer;
+}
+
 void Writer::cloneBlock(Block &from, Role role, IRMapping &map, MutableArrayRef<Value> cursors) {
-  SmallVector<Begun> outer = std::exchange(begun, {});
-  size_t storedOutside = stored.size();
-  bool reducedOutside =
-      std::exchange(reduces, llvm::any_of(from, [&](Operation &op) { return reductions.contains(&op); }));
-  bool waitedOutside = std::exchange(hasWaited, false);
-  for (Operation &op : from.without_terminator()) {
-    b.setLoc(op.getLoc());
-    if (auto group = groups.find(&op); group != groups.end()) {
-      Value &cursor = cursors[ringOf[&op]];
-      if (role == Role::Load)
-        fill(group->second, map, cursor);
-      else
-        receive(group->second, cursor);
-    } else if (auto loop = dyn_cast<scf::ForOp>(op); loop && streamsIn(loop)) {
-      settleFor(loop.getInitArgs(), map);
-      cloneLoop(loop, role, map, cursors);
-    } else if (auto dot = dyn_cast<tile::DotOp>(op)) {
-      if (role == Role::Multiply)
-        begin(dot, map);
-    } else if (streams.parts.contains(&op)) {
-      continue;
-    } else if (role == Role::Multiply) {
-      settleFor(&op, map);
-      if (stores.contains(&op))
-        writeStore(cast<tile::DescStoreOp>(op), map);
-      else if (reductions.contains(&op))
-        writeReduction(cast<tile::DescReduceOp>(op), map);
-      else
-        b.clone(op, map);
-    } else if (isScalarOrRead(op, kernel) && isKnown(op, map)) {
-      b.clone(op, map);
+  Inside outer = enter(from);
+  for (Operation &op : from.without_terminator())
+    cloneOp(op, role, map, cursors);
+  settle(0);
+  inside = std::move(outer);
+}
+
+void Writer::cloneOp(Operation &op, Role role, IRMapping &map, MutableArrayRef<Value> cursors) {
+  b.setLoc(op.getLoc());
+  if (auto group = groups.find(&op); group != groups.end()) {
+    Value &cursor = cursors[ringOf[&op]];
+    if (role == Role::Load) {
+      fill(group->second, map, cursor);
+    } else {
+      receive(group->second, cursor);
+      cursor = AdvanceOp::create(b, cursor.getType(), cursor);
     }
-    // Held blocks are free once the loop of their last product has ended.
-    if (role == Role::Multiply && isa<scf::ForOp>(op))
-      for (tile::DotOp dot : streams.dots)
-        if (op.isProperAncestor(dot))
-          hasRead(dot, &from);
+  } else if (auto loop = dyn_cast<scf::ForOp>(op); loop && streamsIn(loop)) {
+    settleFor(loop.getInitArgs(), map);
+    cloneLoop(loop, role, map, cursors);
+  } else if (auto dot = dyn_cast<tile::DotOp>(op)) {
+    if (role == Role::Multiply)
+      begin(dot, map);
+  } else if (streams.parts.contains(&op)) {
+    return;
+  } else if (role == Role::Multiply) {
+    settleFor(&op, map);
+    if (stores.contains(&op))
+      writeStore(cast<tile::DescStoreOp>(op), map);
+    else if (reductions.contains(&op))
+      writeReduction(cast<tile::DescReduceOp>(op), map);
+    else
+      b.clone(op, map);
+  } else if (isScalarOrRead(op, kernel) && isKnown(op, map)) {
+    b.clone(op, map);
   }
-  settle(0, map);
-  begun = std::move(outer);
-  stored.truncate(storedOutside);
-  reduces = reducedOutside;
-  hasWaited = waitedOutside;
+  // Held blocks are free once the loop of their last product has ended.
+  if (role == Role::Multiply && isa<scf::ForOp>(op))
+    for (tile::DotOp dot : streams.dots)
+      if (op.isProperAncestor(dot))
+        hasRead(dot, op.getBlock());
+}
+
+//===----------------------------------------------------------------------===//
+// Rotated loops
+//===----------------------------------------------------------------------===//
+
+void Writer::beginStep() {
+  step->hasBegun = true;
+  llvm::DenseMap<Operation *, Value> ofThisStep = parts;
+  b.setLoc(step->rotated.group.front()->getLoc());
+  receive(step->rotated.group, step->cursor);
+  b.setLoc(step->rotated.lead.getLoc());
+  begin(step->rotated.lead, step->map);
+  parts = std::move(ofThisStep);
+}
+
+void Writer::cloneRest(RotatedLoop &rotated, IRMapping &map, Value cursor, MutableArrayRef<Value> cursors,
+                       Step *next) {
+  b.setLoc(rotated.group.front()->getLoc());
+  receive(rotated.group, cursor, /*again=*/true);
+  llvm::erase(slots.back().readers, rotated.lead);
+  inside.hasWaited = false;
+  size_t storedOutside = inside.stored.size();
+  Step *outer = std::exchange(step, next);
+  tile::DotOp last = *llvm::reverse(llvm::to_vector(rotated.loop.getBody()->getOps<tile::DotOp>())).begin();
+  for (Operation &op : rotated.loop.getBody()->without_terminator()) {
+    if (groups.contains(&op) || &op == rotated.lead)
+      continue;
+    cloneOp(op, Role::Multiply, map, cursors);
+    if (step && &op == last) {
+      // A part that leaves has its registers until it is stored.
+      step->isDue = true;
+      if (!inside.reduces)
+        beginStep();
+    }
+  }
+  if (step && !step->hasBegun)
+    beginStep();
+  settle(0);
+  step = outer;
+  inside.stored.truncate(storedOutside);
+}
+
+void Writer::cloneRotated(RotatedLoop &rotated, IRMapping &map, MutableArrayRef<Value> cursors) {
+  scf::ForOp loop = rotated.loop;
+  auto of = [&](Value value) { return map.lookupOrDefault(value); };
+  auto yields = [&](IRMapping &own) {
+    return llvm::map_to_vector(loop.getYieldedValues(), [&](Value value) { return own.lookupOrDefault(value); });
+  };
+  Value &cursor = cursors[ringOf[rotated.group.front()]];
+  SmallVector<Value> inits = llvm::map_to_vector(loop.getInitArgs(), of);
+  unsigned count = inits.size();
+  b.setLoc(loop.getLoc());
+  Value first = of(loop.getLowerBound()), end = of(loop.getUpperBound()), width = of(loop.getStep());
+  Value runs = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, first, end);
+  SmallVector<Type> types(loop.getResultTypes());
+  types.push_back(cursor.getType());
+  auto branch = scf::IfOp::create(b, types, runs, /*withElseRegion=*/true);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.elseBlock());
+    SmallVector<Value> skipped(inits);
+    skipped.push_back(cursor);
+    scf::YieldOp::create(b, skipped);
+
+    b.setInsertionPointToStart(branch.thenBlock());
+    Inside outer = enter(*loop.getBody());
+    Step opening{rotated, map, cursor};
+    Step *around = std::exchange(step, &opening);
+    beginStep();
+    settle(0);
+    step = around;
+    slots.pop_back(); // the first iteration goes on with it
+    b.setLoc(loop.getLoc());
+    // The step that is under way, its slot and its first product.
+    inits.append({first, cursor, opening.map.lookup(rotated.lead.getResult())});
+    Value second = arith::AddIOp::create(b, first, width);
+    auto copy = scf::ForOp::create(b, second, end, width, inits);
+    auto entered = [&](ValueRange values) {
+      IRMapping own = map;
+      own.map(loop.getRegionIterArgs(), values.take_front(count));
+      own.map(loop.getInductionVar(), values[count]);
+      own.map(rotated.lead.getResult(), values.back());
+      return own;
+    };
+    {
+      OpBuilder::InsertionGuard inBody(b);
+      b.setInsertionPointToStart(copy.getBody());
+      ValueRange arguments = copy.getRegionIterArgs();
+      IRMapping current = entered(arguments);
+      Step next{rotated, map, AdvanceOp::create(b, cursor.getType(), arguments[count + 1])};
+      cloneRest(rotated, current, arguments[count + 1], cursors, &next);
+      slots.pop_back();
+      SmallVector<Value> yielded = yields(current);
+      yielded.append({copy.getInductionVar(), next.cursor, next.map.lookup(rotated.lead.getResult())});
+      b.setLoc(loop.getLoc());
+      scf::YieldOp::create(b, yielded);
+    }
+    IRMapping last = entered(copy.getResults());
+    cloneRest(rotated, last, copy.getResult(count + 1), cursors, /*next=*/nullptr);
+    SmallVector<Value> results = yields(last);
+    b.setLoc(loop.getLoc());
+    results.push_back(AdvanceOp::create(b, cursor.getType(), copy.getResult(count + 1)));
+    scf::YieldOp::create(b, results);
+    inside = std::move(outer);
+  }
+  map.map(loop.getResults(), branch.getResults().drop_back());
+  cursor = branch.getResults().back();
 }
 
 /// Stores through shared memory once the previous result has left it; kiln-insert-barriers adds barriers and fences.
@@ -375,7 +521,7 @@ Value Writer::allocate(MemType memory) {
 }
 
 void Writer::waitForOutlets() {
-  if (!std::exchange(hasWaited, true))
+  if (!std::exchange(inside.hasWaited, true))
     CopyOutWaitOp::create(b, /*read=*/true, /*pending=*/0);
 }
 
@@ -387,11 +533,14 @@ void Writer::writeReduction(tile::DescReduceOp op, IRMapping &map) {
     memory = allocate(found.memory);
   waitForOutlets();
   LocalStoreOp::create(b, map.lookup(storedTile(op.getValue())), memory);
+  if (step && step->isDue && !step->hasBegun)
+    beginStep();
+  b.setLoc(op.getLoc());
   SmallVector<Value> offsets;
   for (Value offset : op.getOffsets())
     offsets.push_back(map.lookupOrDefault(offset));
   CopyOutOp::create(b, memory, found.map, offsets, b.getStringAttr(tile::stringifyRMWKind(op.getKind())));
-  hasWaited = false;
+  inside.hasWaited = false;
 }
 
 void Writer::writeRole(scf::ForOp programs, Role role) {

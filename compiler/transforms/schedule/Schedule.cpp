@@ -31,6 +31,8 @@ DictionaryAttr Schedule::toAttr(MLIRContext *context) const {
     entries.push_back(b.getNamedAttr("reused", b.getUnitAttr()));
   if (ordered)
     entries.push_back(b.getNamedAttr("ordered", b.getUnitAttr()));
+  if (rotated)
+    entries.push_back(b.getNamedAttr("rotated", b.getUnitAttr()));
   if (apart)
     entries.push_back(b.getNamedAttr("apart", b.getUnitAttr()));
   return b.getDictionaryAttr(entries);
@@ -54,6 +56,7 @@ std::optional<Schedule> Schedule::ofKernel(func::FuncOp kernel) {
   schedule.fetched = attr.contains("fetched");
   schedule.reused = attr.contains("reused");
   schedule.ordered = attr.contains("ordered");
+  schedule.rotated = attr.contains("rotated");
   schedule.apart = attr.contains("apart");
   return schedule;
 }

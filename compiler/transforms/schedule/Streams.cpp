@@ -85,6 +85,28 @@ SmallVector<SmallVector<Streams::Group>> Streams::rings() const {
   return rings;
 }
 
+std::optional<RotatedLoop> Streams::rotated(scf::ForOp loop) const {
+  // The program says that an iteration's loads are to be issued in the iteration itself.
+  if (auto stages = loop->getAttrOfType<IntegerAttr>("tile.num_stages"); stages && stages.getInt() <= 1)
+    return std::nullopt;
+  RotatedLoop found;
+  found.loop = loop;
+  size_t products = 0;
+  for (Operation &op : loop.getBody()->without_terminator()) {
+    for (Operation *part : parts)
+      if (op.isProperAncestor(part))
+        return std::nullopt;
+    if (blocks.contains(&op))
+      found.group.push_back(&op);
+    if (auto dot = dyn_cast<tile::DotOp>(op))
+      found.lead = products++ ? found.lead : dot;
+  }
+  if (found.group.empty() || products < 2 || !matchPattern(found.lead.getAcc(), m_AnyZeroFloat()) ||
+      !factorOf(found.lead.getLhs()).load || !factorOf(found.lead.getRhs()).load)
+    return std::nullopt;
+  return found;
+}
+
 /// A load as a stream: a matrix used only by dots, or a vector of 32-bit numbers; std::nullopt for others.
 static std::optional<Stream> streamOf(tile::DescLoadOp load) {
   Stream stream;

@@ -2,6 +2,7 @@
 // of keys) or streamed (blocks of queries), and some products multiply the results of others.
 #pragma once
 #include "compiler/transforms/schedule/Schedule.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -9,6 +10,8 @@ namespace kiln::schedule {
 
 /// The name of the schedule.
 constexpr llvm::StringLiteral kStreams = "streams";
+/// The same, with loops rotated.
+constexpr llvm::StringLiteral kRotated = "rotated";
 
 /// A block that only products use, or a vector of numbers that arrives together with one.
 struct Stream {
@@ -27,6 +30,13 @@ struct StreamFactor {
   mlir::Operation *load = nullptr;
   mlir::Value tile; ///< before transposition
   bool transposed = false;
+};
+
+/// A loop whose next step's first product begins under the last ones of this step.
+struct RotatedLoop {
+  mlir::scf::ForOp loop;
+  llvm::SmallVector<mlir::Operation *, 4> group; ///< the blocks it streams
+  tile::DotOp lead;                              ///< a product of loaded blocks, not added to anything
 };
 
 struct Streams {
@@ -51,6 +61,8 @@ struct Streams {
   using Group = llvm::SmallVector<mlir::Operation *, 4>;
   /// Groups by ring: loops that stream the same blocks of the same arrays share one.
   llvm::SmallVector<llvm::SmallVector<Group>> rings() const;
+  /// std::nullopt if the loop's first product is no product of loaded blocks, or the only one.
+  std::optional<RotatedLoop> rotated(mlir::scf::ForOp loop) const;
   /// Loaded outside all loops, once per program.
   bool isHeld(mlir::Operation *load) const { return mlir::isa<mlir::FunctionOpInterface>(load->getParentOp()); }
 };
@@ -72,6 +84,11 @@ llvm::SmallVector<tile::DescReduceOp> copyableReductions(mlir::func::FuncOp kern
 std::optional<Schedule> chooseStreams(mlir::func::FuncOp kernel, Streams &streams, const Target &target,
                                       const AlignmentAnalysis &alignment, std::optional<int64_t> stages,
                                       std::optional<int64_t> consumers, std::string &why);
+
+/// Some loop can be rotated, there are registers for it, and no threads exchange what they add to memory: that would
+/// take memory that the operands of products have while those are in flight.
+bool mayRotate(mlir::func::FuncOp kernel, const Streams &streams, int64_t consumers,
+               const AlignmentAnalysis &alignment);
 
 /// Writes the schedule out.
 void materializeStreams(mlir::func::FuncOp kernel, const Schedule &schedule, Streams streams);

@@ -1,0 +1,252 @@
+// A rotated loop begins the first product of the next step under the last ones of this step: a prologue, a loop of the
+// rest of a step and the first product of the next, an epilogue. Two slots suffice. The load role stays as it is.
+// RUN: kiln-opt %s --split-input-file --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule))' | FileCheck %s --check-prefix=CHOSEN
+// RUN: kiln-opt %s --split-input-file --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule,kiln-materialize-schedule),canonicalize,cse,func.func(kiln-verify-channels))' | FileCheck %s
+
+// CHOSEN: func.func @gradients({{.*}}kgpu.schedule = {consumers = 2 : i32, name = "streams", rotated, staged_store, stages = 2 : i32}
+module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "rotated", kgpu.stages = 2 : i32} {
+// CHECK-LABEL: func.func @gradients
+// CHECK: %[[KEYS:.*]] = kgpu.channel {{ *}}bytes fillers 1 readers 8 : <1 x
+// CHECK: %[[WALKED:.*]] = kgpu.channel {{ *}}bytes fillers 1 readers 8 : <2 x
+// CHECK: kgpu.roles @load
+// CHECK:     scf.for
+// CHECK:       kgpu.acquire %[[WALKED]]
+// CHECK-COUNT-4: kgpu.copy_in %{{.*}} of %[[WALKED]]
+// CHECK:       kgpu.commit %[[WALKED]]
+// CHECK:   kgpu.end_role
+// CHECK: } @multiply
+// CHECK-DAG: %[[DSCORE:.*]] = kgpu.alloc : <128x64xf16
+// CHECK-DAG: %[[OUT:.*]] = kgpu.alloc : <64x64xf32
+// CHECK:     %[[HELD:.*]]:2 = kgpu.receive %[[KEYS]]
+// CHECK:     scf.if
+// The first step's slot and scores.
+// CHECK:       %[[S0:.*]]:4 = kgpu.receive %[[WALKED]][%[[C0:.*]]] : <2 x
+// CHECK:       %[[A0:.*]] = kgpu.warpgroup_mma %[[HELD]]#0
+// CHECK:       %[[SCORE0:.*]] = kgpu.mma_wait %[[A0]] pending 0
+// CHECK-NOT:   kgpu.release
+// CHECK:       scf.for {{.*}} iter_args(%[[K:[^ ]*]] = %{{[^,]*}}, %[[V:[^ ]*]] = %{{[^,]*}}, %[[STEP:[^ ]*]] = %{{[^,]*}}, %[[AT:[^ ]*]] = %[[C0]], %[[SCORE:[^ ]*]] = %[[SCORE0]])
+// CHECK:         %[[NEXT:.*]] = kgpu.advance %[[AT]]
+// CHECK:         %[[S:.*]]:4 = kgpu.receive %[[WALKED]][%[[AT]]] again
+// CHECK:         %[[B:.*]] = kgpu.warpgroup_mma %[[HELD]]#1
+// CHECK:         kgpu.local_load %[[S]]#1
+// CHECK:         %[[WEIGHT:.*]] = arith.subf %[[SCORE]]
+// CHECK:         %[[ROUNDED:.*]] = arith.truncf %[[WEIGHT]]
+// CHECK:         %[[DV:.*]] = kgpu.warpgroup_mma %[[ROUNDED]], %[[S]]#2, %[[V]]
+// CHECK:         kgpu.local_load %[[S]]#3
+// CHECK:         kgpu.mma_wait %[[B]] pending 1
+// CHECK:         kgpu.local_store %[[DS:.*]], %[[DSCORE]]
+// CHECK:         %[[DQ:.*]] = kgpu.warpgroup_mma %{{.*}}, %[[DSCORE]]
+// CHECK:         %[[DK:.*]] = kgpu.warpgroup_mma %[[DS]], %[[S]]#0, %[[K]]
+// CHECK:         kgpu.mma_wait %[[DV]] pending 1
+// CHECK:         %[[PART:.*]] = kgpu.mma_wait %[[DQ]] pending 1
+// CHECK:         kgpu.local_store %[[PART]], %[[OUT]]
+// The next step's scores begin once the part has left its registers.
+// CHECK:         %[[S1:.*]]:4 = kgpu.receive %[[WALKED]][%[[NEXT]]] : <2 x
+// CHECK:         %[[A1:.*]] = kgpu.warpgroup_mma %[[HELD]]#0
+// CHECK-NEXT:    kgpu.copy_out %[[OUT]] by "fadd"
+// CHECK:         kgpu.mma_wait %[[DK]] pending 0
+// CHECK-NEXT:    %[[SCORE1:.*]] = kgpu.mma_wait %[[A1]] pending 0
+// CHECK-NEXT:    kgpu.release %[[WALKED]][%[[AT]]]
+// CHECK-NEXT:    scf.yield %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %[[NEXT]], %[[SCORE1]]
+// The rest of the last step.
+// CHECK:       kgpu.receive %[[WALKED]][%[[LAST:.*]]] again
+// CHECK-COUNT-4: kgpu.warpgroup_mma
+// CHECK-NOT:   kgpu.warpgroup_mma
+// CHECK:       kgpu.copy_out %[[OUT]] by "fadd"
+// CHECK:       kgpu.release %[[WALKED]][%[[LAST]]]
+// CHECK-NEXT:  kgpu.advance %[[LAST]]
+// CHECK:     } else {
+// CHECK-NEXT:  scf.yield
+// CHECK:   kgpu.end_role
+  func.func @gradients(%k: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %q: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %g: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %rows: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64}, %y: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %z: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64}, %tokens: i32, %s: i64 {tile.divisibility = 16 : i64}) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %c64 = arith.constant 64 : i32
+    %c128 = arith.constant 128 : i32
+    %one = arith.constant 1 : i64
+    %side = arith.constant 64 : i64
+    %zero = arith.constant dense<0.0> : tensor<128x64xf32>
+    %none = arith.constant dense<0.0> : tensor<64x64xf32>
+    %block = tile.program_id x : i32
+    %first = arith.muli %block, %c128 : i32
+    %desc_k = tile.make_desc %k, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+    %desc_q = tile.make_desc %q, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+    %desc_g = tile.make_desc %g, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+    %desc_r = tile.make_desc %rows, shape [%s, %s] strides [%s, %one] : !tile.ptr<f32> -> !tile.desc<tensor<1x64xf32>>
+    %desc_y = tile.make_desc %y, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+    %desc_z = tile.make_desc %z, shape [%s, %side] strides [%side, %one] : !tile.ptr<f32> -> !tile.desc<tensor<64x64xf32>>
+    %key = tile.desc_load %desc_k[%first, %c0] : !tile.desc<tensor<128x64xf16>> -> tensor<128x64xf16>
+    %value = tile.desc_load %desc_k[%first, %c64] : !tile.desc<tensor<128x64xf16>> -> tensor<128x64xf16>
+    %turned_key = tile.trans %key [1, 0] : tensor<128x64xf16> -> tensor<64x128xf16>
+    %sums:2 = scf.for %at = %c0 to %tokens step %c64 iter_args(%dk = %zero, %dv = %zero) -> (tensor<128x64xf32>, tensor<128x64xf32>) : i32 {
+      %query = tile.desc_load %desc_q[%at, %c0] : !tile.desc<tensor<64x64xf16>> -> tensor<64x64xf16>
+      %r0 = tile.desc_load %desc_r[%c0, %at] : !tile.desc<tensor<1x64xf32>> -> tensor<1x64xf32>
+      %row = tile.reshape %r0 : tensor<1x64xf32> -> tensor<64xf32>
+      %turned = tile.trans %query [1, 0] : tensor<64x64xf16> -> tensor<64x64xf16>
+      %score = tile.dot %key, %turned, %zero : tensor<128x64xf16>, tensor<64x64xf16> -> tensor<128x64xf32>
+      %gradient = tile.desc_load %desc_g[%at, %c0] : !tile.desc<tensor<64x64xf16>> -> tensor<64x64xf16>
+      %d0 = tile.desc_load %desc_r[%c1, %at] : !tile.desc<tensor<1x64xf32>> -> tensor<1x64xf32>
+      %delta = tile.reshape %d0 : tensor<1x64xf32> -> tensor<64xf32>
+      %turned_gradient = tile.trans %gradient [1, 0] : tensor<64x64xf16> -> tensor<64x64xf16>
+      %dweight = tile.dot %value, %turned_gradient, %zero : tensor<128x64xf16>, tensor<64x64xf16> -> tensor<128x64xf32>
+      %r1 = tile.expand_dims %row 0 : tensor<64xf32> -> tensor<1x64xf32>
+      %r2 = tile.broadcast %r1 : tensor<1x64xf32> -> tensor<128x64xf32>
+      %weight = arith.subf %score, %r2 : tensor<128x64xf32>
+      %rounded = arith.truncf %weight : tensor<128x64xf32> to tensor<128x64xf16>
+      %next_dv = tile.dot %rounded, %gradient, %dv : tensor<128x64xf16>, tensor<64x64xf16> -> tensor<128x64xf32>
+      %d1 = tile.expand_dims %delta 0 : tensor<64xf32> -> tensor<1x64xf32>
+      %d2 = tile.broadcast %d1 : tensor<1x64xf32> -> tensor<128x64xf32>
+      %difference = arith.subf %dweight, %d2 : tensor<128x64xf32>
+      %product = arith.mulf %weight, %difference : tensor<128x64xf32>
+      %dscore = arith.truncf %product : tensor<128x64xf32> to tensor<128x64xf16>
+      %part = tile.dot %turned_key, %dscore, %none : tensor<64x128xf16>, tensor<128x64xf16> -> tensor<64x64xf32>
+      %next_dk = tile.dot %dscore, %query, %dk : tensor<128x64xf16>, tensor<64x64xf16> -> tensor<128x64xf32>
+      tile.desc_reduce fadd %desc_z[%at, %c0], %part : !tile.desc<tensor<64x64xf32>>, tensor<64x64xf32>
+      scf.yield %next_dk, %next_dv : tensor<128x64xf32>, tensor<128x64xf32>
+    }
+    %sum = arith.addf %sums#0, %sums#1 : tensor<128x64xf32>
+    %narrow = arith.truncf %sum : tensor<128x64xf32> to tensor<128x64xf16>
+    tile.desc_store %desc_y[%first, %c0], %narrow : !tile.desc<tensor<128x64xf16>>, tensor<128x64xf16>
+    return
+  }
+}
+
+// -----
+
+// The program keeps the loads of an iteration in the iteration.
+// CHOSEN: func.func @hinted({{.*}}kgpu.schedule = {consumers = 2 : i32, name = "streams", staged_store, stages = 2 : i32}
+module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "rotated", kgpu.stages = 2 : i32} {
+  func.func @hinted(%k: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %q: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %y: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %p: !tile.ptr<f32> {tile.disjoint}, %tokens: i32, %s: i64 {tile.divisibility = 16 : i64}) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %c128 = arith.constant 128 : i32
+    %step = arith.constant 64 : i32
+    %one = arith.constant 1 : i64
+    %f1 = arith.constant 1.0 : f32
+    %zero = arith.constant dense<0.0> : tensor<128x128xf32>
+    %none = arith.constant dense<0.0> : tensor<128x64xf32>
+    %block = tile.program_id x : i32
+    %first = arith.muli %block, %c128 : i32
+    %dk = tile.make_desc %k, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x128xf16>>
+    %dq = tile.make_desc %q, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x128xf16>>
+    %dy = tile.make_desc %y, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x128xf16>>
+    %key = tile.desc_load %dk[%first, %c0] : !tile.desc<tensor<128x128xf16>> -> tensor<128x128xf16>
+    %sums:2 = scf.for %at = %c0 to %tokens step %step iter_args(%sum = %zero, %scale = %f1) -> (tensor<128x128xf32>, f32) : i32 {
+      %query = tile.desc_load %dq[%at, %c0] : !tile.desc<tensor<64x128xf16>> -> tensor<64x128xf16>
+      %turned = tile.trans %query [1, 0] : tensor<64x128xf16> -> tensor<128x64xf16>
+      %score = tile.dot %key, %turned, %none : tensor<128x128xf16>, tensor<128x64xf16> -> tensor<128x64xf32>
+      %weight = arith.addf %score, %score : tensor<128x64xf32>
+      %factor = arith.truncf %weight : tensor<128x64xf32> to tensor<128x64xf16>
+      %next = tile.dot %factor, %query, %sum : tensor<128x64xf16>, tensor<64x128xf16> -> tensor<128x128xf32>
+      %half = arith.mulf %scale, %f1 : f32
+      scf.yield %next, %half : tensor<128x128xf32>, f32
+    } {tile.num_stages = 1 : i32}
+    %wide = arith.truncf %sums#0 : tensor<128x128xf32> to tensor<128x128xf16>
+    tile.desc_store %dy[%first, %c0], %wide : !tile.desc<tensor<128x128xf16>>, tensor<128x128xf16>
+    return
+  }
+}
+
+// -----
+
+// The next step's first product needs what this step leaves for it.
+// CHOSEN: func.func @carried({{.*}}kgpu.schedule = {consumers = 2 : i32, name = "streams", staged_store, stages = 2 : i32}
+module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "rotated", kgpu.stages = 2 : i32} {
+  func.func @carried(%k: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %q: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %y: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %p: !tile.ptr<f32> {tile.disjoint}, %tokens: i32, %s: i64 {tile.divisibility = 16 : i64}) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %c128 = arith.constant 128 : i32
+    %step = arith.constant 64 : i32
+    %one = arith.constant 1 : i64
+    %zero = arith.constant dense<0.0> : tensor<128x128xf32>
+    %none = arith.constant dense<0.0> : tensor<128x64xf32>
+    %block = tile.program_id x : i32
+    %first = arith.muli %block, %c128 : i32
+    %dk = tile.make_desc %k, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x128xf16>>
+    %dq = tile.make_desc %q, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x128xf16>>
+    %dy = tile.make_desc %y, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x128xf16>>
+    %key = tile.desc_load %dk[%first, %c0] : !tile.desc<tensor<128x128xf16>> -> tensor<128x128xf16>
+    %sums:2 = scf.for %at = %c0 to %tokens step %step iter_args(%sum = %zero, %total = %none) -> (tensor<128x128xf32>, tensor<128x64xf32>) : i32 {
+      %query = tile.desc_load %dq[%at, %c0] : !tile.desc<tensor<64x128xf16>> -> tensor<64x128xf16>
+      %turned = tile.trans %query [1, 0] : tensor<64x128xf16> -> tensor<128x64xf16>
+      %all = tile.dot %key, %turned, %total : tensor<128x128xf16>, tensor<128x64xf16> -> tensor<128x64xf32>
+      %score = tile.dot %key, %turned, %none : tensor<128x128xf16>, tensor<128x64xf16> -> tensor<128x64xf32>
+      %weight = arith.addf %score, %score : tensor<128x64xf32>
+      %factor = arith.truncf %weight : tensor<128x64xf32> to tensor<128x64xf16>
+      %next = tile.dot %factor, %query, %sum : tensor<128x64xf16>, tensor<64x128xf16> -> tensor<128x128xf32>
+      scf.yield %next, %all : tensor<128x128xf32>, tensor<128x64xf32>
+    }
+    %wide = arith.truncf %sums#0 : tensor<128x128xf32> to tensor<128x128xf16>
+    tile.desc_store %dy[%first, %c0], %wide : !tile.desc<tensor<128x128xf16>>, tensor<128x128xf16>
+    return
+  }
+}
+
+// -----
+
+// Scores that overtake a write read only slots, which the load role has filled before.
+// CHOSEN: func.func @written({{.*}}kgpu.schedule = {consumers = 2 : i32, name = "streams", rotated, staged_store, stages = 2 : i32}
+module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "rotated", kgpu.stages = 2 : i32} {
+  func.func @written(%k: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %q: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %y: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %p: !tile.ptr<f32> {tile.disjoint}, %tokens: i32, %s: i64 {tile.divisibility = 16 : i64}) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %c128 = arith.constant 128 : i32
+    %step = arith.constant 64 : i32
+    %one = arith.constant 1 : i64
+    %f1 = arith.constant 1.0 : f32
+    %zero = arith.constant dense<0.0> : tensor<128x128xf32>
+    %none = arith.constant dense<0.0> : tensor<128x64xf32>
+    %block = tile.program_id x : i32
+    %first = arith.muli %block, %c128 : i32
+    %dk = tile.make_desc %k, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x128xf16>>
+    %dq = tile.make_desc %q, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x128xf16>>
+    %dy = tile.make_desc %y, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x128xf16>>
+    %key = tile.desc_load %dk[%first, %c0] : !tile.desc<tensor<128x128xf16>> -> tensor<128x128xf16>
+    %sums:2 = scf.for %at = %c0 to %tokens step %step iter_args(%sum = %zero, %scale = %f1) -> (tensor<128x128xf32>, f32) : i32 {
+      %query = tile.desc_load %dq[%at, %c0] : !tile.desc<tensor<64x128xf16>> -> tensor<64x128xf16>
+      %turned = tile.trans %query [1, 0] : tensor<64x128xf16> -> tensor<128x64xf16>
+      %score = tile.dot %key, %turned, %none : tensor<128x128xf16>, tensor<128x64xf16> -> tensor<128x64xf32>
+      tile.store %p, %f1 : !tile.ptr<f32>, f32
+      %weight = arith.addf %score, %score : tensor<128x64xf32>
+      %factor = arith.truncf %weight : tensor<128x64xf32> to tensor<128x64xf16>
+      %next = tile.dot %factor, %query, %sum : tensor<128x64xf16>, tensor<64x128xf16> -> tensor<128x128xf32>
+      %half = arith.mulf %scale, %f1 : f32
+      scf.yield %next, %half : tensor<128x128xf32>, f32
+    }
+    %wide = arith.truncf %sums#0 : tensor<128x128xf32> to tensor<128x128xf16>
+    tile.desc_store %dy[%first, %c0], %wide : !tile.desc<tensor<128x128xf16>>, tensor<128x128xf16>
+    return
+  }
+}
+
+// -----
+
+// The next step's scores do not fit in registers next to this step's products.
+// CHOSEN: func.func @large({{.*}}kgpu.schedule = {consumers = 2 : i32, name = "streams", staged_store, stages = 2 : i32}
+module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "rotated", kgpu.stages = 2 : i32} {
+  func.func @large(%k: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %q: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %y: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %p: !tile.ptr<f32> {tile.disjoint}, %tokens: i32, %s: i64 {tile.divisibility = 16 : i64}) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %c128 = arith.constant 128 : i32
+    %step = arith.constant 224 : i32
+    %one = arith.constant 1 : i64
+    %f1 = arith.constant 1.0 : f32
+    %zero = arith.constant dense<0.0> : tensor<128x128xf32>
+    %none = arith.constant dense<0.0> : tensor<128x224xf32>
+    %block = tile.program_id x : i32
+    %first = arith.muli %block, %c128 : i32
+    %dk = tile.make_desc %k, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x128xf16>>
+    %dq = tile.make_desc %q, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<224x128xf16>>
+    %dy = tile.make_desc %y, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x128xf16>>
+    %key = tile.desc_load %dk[%first, %c0] : !tile.desc<tensor<128x128xf16>> -> tensor<128x128xf16>
+    %sums:2 = scf.for %at = %c0 to %tokens step %step iter_args(%sum = %zero, %scale = %f1) -> (tensor<128x128xf32>, f32) : i32 {
+      %query = tile.desc_load %dq[%at, %c0] : !tile.desc<tensor<224x128xf16>> -> tensor<224x128xf16>
+      %turned = tile.trans %query [1, 0] : tensor<224x128xf16> -> tensor<128x224xf16>
+      %score = tile.dot %key, %turned, %none : tensor<128x128xf16>, tensor<128x224xf16> -> tensor<128x224xf32>
+      %weight = arith.addf %score, %score : tensor<128x224xf32>
+      %factor = arith.truncf %weight : tensor<128x224xf32> to tensor<128x224xf16>
+      %next = tile.dot %factor, %query, %sum : tensor<128x224xf16>, tensor<224x128xf16> -> tensor<128x128xf32>
+      %half = arith.mulf %scale, %f1 : f32
+      scf.yield %next, %half : tensor<128x128xf32>, f32
+    }
+    %wide = arith.truncf %sums#0 : tensor<128x128xf32> to tensor<128x128xf16>
+    tile.desc_store %dy[%first, %c0], %wide : !tile.desc<tensor<128x128xf16>>, tensor<128x128xf16>
+    return
+  }
+}
