@@ -276,7 +276,8 @@ def keys_kernel(
     turns: Turns,
     FORM: kl.constexpr,
 ):
-    """dk and dv of N keys of a head, from M queries per step."""
+    """dk and dv of N keys of a head, from M queries per step. The loops that mask are short: their steps need not begin
+    under the one before (num_stages=1)."""
     number, block = program_place(kl.cdiv(k.longest, FORM.N), k.batches * k.heads, turns)
     batch, k_head = number // k.heads, number % k.heads
     group = q.heads // k.heads
@@ -304,16 +305,16 @@ def keys_kernel(
             listed = visible.blocks.walk(batch, head, first, FORM.M)
             for at in range(0, listed.common):
                 dkey, dvalue = walked.step(listed.key(at), dkey, dvalue, scale, terms, visible, False, FORM)
-            for at in range(listed.common, listed.end):
+            for at in kl.range(listed.common, listed.end, num_stages=1):
                 dkey, dvalue = walked.step(listed.key(at), dkey, dvalue, scale, terms, visible, True, FORM)
         else:
             if visible.CAUSAL or visible.right is not None:
-                for start in range(begin, common, FORM.M):
+                for start in kl.range(begin, common, FORM.M, num_stages=1):
                     dkey, dvalue = walked.step(start, dkey, dvalue, scale, terms, visible, True, FORM)
             for start in range(common, rare, FORM.M):
                 dkey, dvalue = walked.step(start, dkey, dvalue, scale, terms, visible, False, FORM)
             if visible.left is not None:
-                for start in range(rare, end, FORM.M):
+                for start in kl.range(rare, end, FORM.M, num_stages=1):
                     dkey, dvalue = walked.step(start, dkey, dvalue, scale, terms, visible, True, FORM)
     dk.head(number, batch, k_head, FORM.N, FORM.SIZE).store(first, dkey * softmax_scale)
     dv.head(number, batch, k_head, FORM.N, FORM.V_SIZE).store(first, dvalue)
@@ -618,7 +619,9 @@ class Backward:
         repeats = self.deterministic or q.starts is not None  # sums in memory: not tried with varying lengths
         shape = q.longest, k.longest, self.sizes, q.data.itemsize
         heads = q.batches * q.heads
-        return backward_plan(*shape, fetched, visible.CAUSAL, self.machine, plain, crowded, repeats, heads)
+        plan = backward_plan(*shape, fetched, visible.CAUSAL, self.machine, plain, crowded, repeats, heads)
+        # Walking lists of blocks takes registers that heads of 128 do not have left.
+        return dataclasses.replace(plan, rotated=plan.rotated and (self.turned is None or max(self.sizes) <= 64))
 
     def run(self, plan: BackwardPlan) -> None:
         """Launches the kernels of a plan, in order."""

@@ -110,6 +110,28 @@ def test_dq_beside_dk(rng, in_orders, size, queries, causal):
             assert np.abs(np.asarray(one, np.float64) - other).max() <= 8 * 2.0**-11 * max(1.0, np.abs(other).max())
 
 
+@pytest.mark.parametrize("tokens", [(64, 130), (200, 128), (130, 300)], ids=str)
+@pytest.mark.parametrize(
+    ("size", "deterministic", "causal"),
+    [(128, False, False), (64, False, True), (64, True, True),
+     pytest.param(128, False, True, marks=pytest.mark.fuzz), pytest.param(128, True, True, marks=pytest.mark.fuzz)],
+)  # fmt: skip
+def test_rotated_loops(rng, in_orders, size, deterministic, causal, tokens):
+    """A step's scores begin under the step before; one step, few and many, none for some blocks of keys."""
+    q_tokens, k_tokens = tokens
+    q, dout = (random(rng, (1, q_tokens, 2, size), "float16") for _ in range(2))
+    k, v = (random(rng, (1, k_tokens, 1, size), "float16") for _ in range(2))
+    y, lse = reference.attention(q, k, v, return_lse=True, causal=causal)
+    y, lse = y.astype(q.dtype), lse.astype(np.float32)
+    plan = BackwardPlan(64, 128, 128, 64, "streams", rows=64, rotated=True)
+    options = {"causal": causal, "deterministic": deterministic, "plan": plan}
+    runs = in_orders(lambda: attention_backward(q, k, v, y, lse, dout, **options), alike=False)
+    exact = reference.attention_backward(q, k, v, dout, causal=causal)
+    for got in runs:
+        for one, other in zip(got, exact, strict=True):
+            assert np.abs(np.asarray(one, np.float64) - other).max() <= 8 * 2.0**-11 * max(1.0, np.abs(other).max())
+
+
 def test_a_bias_that_does_not_fit_the_schedule(rng, emulated):
     """Read element by element, it takes more registers than a group has: the products are not scheduled."""
     q, dout = (random(rng, (1, 70, 1, 64), "float16") for _ in range(2))

@@ -80,8 +80,9 @@ def test_five_products_of_columns(causal, tmp_path: Path):
     launch = launches(64, deterministic=False, causal=causal)["keys_kernel"]
     text = launch.compile("sm_90a", to="ptx").output
     columns = [int(n) for n in re.findall(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16", text)]
-    # Scores, dP, dv and dk have a depth of 64; dq of 128, in columns.
-    assert columns == ([64] * 12 + [32] * 8 + [64] * 4) * (2 if causal else 1)
+    # Scores, dP, dv and dk have a depth of 64; dq of 128, in columns. A rotated loop has its step written twice.
+    steps = 3 if causal else 2
+    assert columns.count(64) == 16 * steps and columns.count(32) == 8 * steps and len(columns) == 24 * steps
     said, _ = compiled(launch, "sm_90a", tmp_path)
     assert "Used 168 registers" in said and max(map(int, re.findall(r"(\d+) bytes spill", said))) == 0
     assert not re.search(r"\(C7\d+\)|warning", said), said
@@ -89,24 +90,26 @@ def test_five_products_of_columns(causal, tmp_path: Path):
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_five_products(causal, tmp_path: Path):
-    """dq's part of a step is stored by the copy engine, as one box, during dk's product; there are two barriers per
-    step."""
+    """The copy engine stores dq's part of a step, as one box, during dk's product and the next step's scores."""
     found = launches(128, deterministic=False, causal=causal)
     assert list(found) == ["rows_kernel", "keys_kernel", "round_kernel"]
     said, sass = compiled(found["keys_kernel"], "sm_90a", tmp_path)
     assert "Used 168 registers" in said and max(map(int, re.findall(r"(\d+) bytes spill", said))) <= 24
     assert not re.search(r"\(C7\d+\)|warning", said), said
-    loops = 2 if causal else 1
-    assert len(re.findall(r"UTMAREDG\.2D\.ADD", sass)) == loops and "RED.E" not in sass
+    # A step is written twice where its loop is rotated; the loop of steps that mask is not.
+    steps = 3 if causal else 2
+    assert len(re.findall(r"UTMAREDG\.2D\.ADD", sass)) == steps and "RED.E" not in sass
     # In the order in which tensor cores hold a part, a thread stores 16 bytes at a time.
-    assert len(re.findall(r"\bSTS\.128\b", sass)) == 8 * loops and "STS.64" not in sass
+    assert len(re.findall(r"\bSTS\.128\b", sass)) == 8 * steps and "STS.64" not in sass
     marks = re.findall(r"\b(HGMMA|WARPGROUP\.DEPBAR|BAR\.SYNC|UTMAREDG)\b(.*)", sass)
     kinds = [kind for kind, _ in marks]
     # Scores and dP have a depth of 128; dv, dq and dk of 64, 128 and 64.
-    assert kinds.count("HGMMA") == loops * (8 + 8 + 4 + 8 + 4)
-    first = kinds.index("UTMAREDG")
+    assert kinds.count("HGMMA") == steps * (8 + 8 + 4 + 8 + 4)
+    first = kinds.index("UTMAREDG", kinds.index("UTMAREDG") + 1 if causal else 0)
     wait = max(i for i in range(first) if kinds[i] == "WARPGROUP.DEPBAR")
     assert "0x0" not in marks[wait][1] and "WARPGROUP.DEPBAR" in kinds[first:]
+    # Between the wait for dq's part and its reduction: the next step's scores, then the barrier.
+    assert kinds[wait + 1 : first] == ["HGMMA"] * 8 + ["BAR.SYNC"]
 
 
 @pytest.mark.parametrize("size", [64, 128])
