@@ -178,7 +178,9 @@ def test_lists_and_models_need_no_gpu(capsys):
     first, second = capsys.readouterr().out.splitlines()
     assert "'direct'" in first and "TFLOPS" in second and "GemmPlan(128, 256, 64" in second
     (row,) = gemm.select(gemm.rows(), "fp8 o 16")
-    assert gemm.about(row) == {"accumulator": "fast", "streams": False, "addends": 0}
+    assert gemm.about(row) == {"accumulator": "fast", "streams": False, "addends": 0, "replaced": False}
+    (row,) = gemm.select(gemm.rows(), "square 4096 alpha=1 beta=1 f32")
+    assert gemm.about(row)["replaced"] and gemm.about(row)["addends"] == 1
     for wrong in (["--rows", "nothing"], ["--peers", "cudnn"]):
         with pytest.raises(SystemExit):
             gemm.main(wrong)
