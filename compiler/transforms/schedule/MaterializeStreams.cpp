@@ -406,8 +406,7 @@ void Writer::beginStep() {
   parts = std::move(ofThisStep);
 }
 
-void Writer::cloneRest(RotatedLoop &rotated, IRMapping &map, Value cursor, MutableArrayRef<Value> cursors,
-                       Step *next) {
+void Writer::cloneRest(RotatedLoop &rotated, IRMapping &map, Value cursor, MutableArrayRef<Value> cursors, Step *next) {
   b.setLoc(rotated.group.front()->getLoc());
   receive(rotated.group, cursor, /*again=*/true);
   llvm::erase(slots.back().readers, rotated.lead);
