@@ -161,6 +161,36 @@ def test_attention_has_keys_and_values_ahead(rng, in_orders, tokens, causal):
 
 
 @kiln.jit
+def _parts(a, b, c, m, k, S: kl.constexpr, K: kl.constexpr, PART: kl.constexpr):
+    """Each program multiplies PART elements of K: its loop runs equally often wherever it begins."""
+    rows = kl.make_tensor_descriptor(a, [m, k], [k, 1], [S, K])
+    columns = kl.make_tensor_descriptor(b, [m, k], [k, 1], [S, K])
+    out = kl.make_tensor_descriptor(c, [m * (k // PART), m], [m, 1], [S, S])
+    part = kl.program_id(0)
+    total = kl.zeros((S, S), kl.float32)
+    for i in range(part * PART, part * PART + PART, K):
+        total = kl.dot(rows.load([0, i]), columns.load([0, i]).T, total)
+    out.store([part * S, 0], total)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 4])
+def test_loops_that_begin_anywhere_and_run_equally_often(rng, in_orders, steps):
+    """Conditions of copies ahead are folded to constants where the distance of both ends is one."""
+    m, part, parts = 64, 64 * steps, 3
+    a, b = (integers(rng, (m, part * parts), "float16") for _ in range(2))
+    halves = np.split(a.astype(np.float64), parts, 1), np.split(b.astype(np.float64), parts, 1)
+    want = np.concatenate([x @ y.T for x, y in zip(*halves, strict=True)])
+
+    def launch():
+        c = np.zeros((m * parts, m), "float32")
+        _parts[parts,](a, b, c, m, part * parts, 64, 64, part, schedule="simple", stages=3)
+        return c
+
+    for got in in_orders(launch, COPIES):
+        assert (got == want).all()
+
+
+@kiln.jit
 def _widened(a, b, c, m, n, k, S: kl.constexpr, K: kl.constexpr):
     rows = kl.make_tensor_descriptor(a, [m, k], [k, 1], [S, K])
     weights = kl.make_tensor_descriptor(b, [n, k], [k, 1], [S, K])

@@ -205,13 +205,38 @@ void RoleScalars::foresee(scf::ForOp loop) {
   auto isAt = [&](Value bound) { return scalars.contains(bound) || matchPattern(bound, m_Constant()); };
   if (!llvm::all_of(ValueRange{loop.getLowerBound(), loop.getUpperBound(), loop.getStep()}, isAt))
     return;
-  int64_t begin = numberOf(loop.getLowerBound()), step = stepOf(loop.getStep());
+  int64_t step = stepOf(loop.getStep());
+  numberOf(loop.getLowerBound());
   if (!known(scalarOf(loop.getUpperBound())))
-    assumeEnd(loop.getUpperBound(), role.outerLoops.contains(loop), begin, step);
+    assumeEnd(loop.getLowerBound(), loop.getUpperBound(), role.outerLoops.contains(loop), step);
 }
 
-void RoleScalars::assumeEnd(Value end, bool outer, int64_t begin, int64_t step) {
+/// A value as another one and a constant that is added to it.
+static std::pair<Value, int64_t> withoutConstants(Value value) {
+  int64_t sum = 0;
+  for (Operation *op = value.getDefiningOp(); isa_and_nonnull<arith::AddIOp, arith::SubIOp>(op);
+       op = value.getDefiningOp()) {
+    APInt constant;
+    if (!matchPattern(op->getOperand(1), m_ConstantInt(&constant)))
+      break;
+    sum += (isa<arith::AddIOp>(op) ? 1 : -1) * constant.getSExtValue();
+    value = op->getOperand(0);
+  }
+  return {value, sum};
+}
+
+void RoleScalars::assumeEnd(Value lowerBound, Value end, bool outer, int64_t step) {
   unsigned key = scalarOf(end).key;
+  int64_t begin = numberOf(lowerBound);
+  // A loop from x to x + 256 runs equally often whatever x is, and conditions in it may be folded on that ground.
+  auto [from, before] = withoutConstants(lowerBound);
+  auto [to, behind] = withoutConstants(end);
+  if (from == to) {
+    int64_t trips = std::max<int64_t>(0, llvm::divideCeilSigned(behind - before, step));
+    // A very large count stands for any count beyond the windows at both ends.
+    assumed.assume(key, trips <= kMaxKnownTrips ? begin + behind - before : begin + assumed.manyTrips(key) * step);
+    return;
+  }
   assumed.varies |= !outer;
   int64_t trips = assumed.trips(key, outer);
   // The last iteration need not be a whole step.
@@ -253,7 +278,7 @@ RoleScalars::Trips RoleScalars::tripsOf(Value lowerBound, Value upperBound, Valu
   if (constant && !exact) // a very large count stands for any count beyond the windows at both ends
     assumed.assume(end.key, trips.first + assumed.manyTrips(end.key) * trips.step);
   else if (!known(end) || countTo(*known(end)) > kMaxKnownTrips)
-    assumeEnd(upperBound, outer, trips.first, trips.step);
+    assumeEnd(lowerBound, upperBound, outer, trips.step);
   trips.count = countTo(*known(end));
   trips.assumed = !exact;
   trips.key = assumed.keyOf({Loop, begin.key, end.key, width.key});

@@ -99,8 +99,8 @@ protected:
   bool decide(mlir::Value condition);
   /// The number, if known without a new assumption.
   std::optional<int64_t> known(const Scalar &scalar) const;
-  /// Assumes the upper bound of a loop that begins at `begin`. `outer`: it contains loops.
-  void assumeEnd(mlir::Value end, bool outer, int64_t begin, int64_t step);
+  /// Assumes the upper bound of a loop, unless that is a constant more than the lower one. `outer`: it contains loops.
+  void assumeEnd(mlir::Value lowerBound, mlir::Value end, bool outer, int64_t step);
   /// How often a loop with these bounds runs in this run.
   struct Trips {
     int64_t first = 0, step = 1, count = 0;
