@@ -600,12 +600,13 @@ class Backward:
         starts = self.described["q"].starts
         seen = visible.CAUSAL, visible.left is None, visible.right is None, visible.MOD, starts is None
         bent = terms.softcap, terms.slopes is None, beside_scores(self.terms), terms.MOD
-        kind = plan, self.sizes, self.machine, seen, bent
-        if kind not in _TOO_MUCH:
-            try:
-                return self.run(plan)
-            except ResourceError:
-                _TOO_MUCH.add(kind)
+        for tried in (plan, dataclasses.replace(plan, rotated=False)) if plan.rotated else (plan,):
+            kind = tried, self.sizes, self.machine, seen, bent
+            if kind not in _TOO_MUCH:
+                try:
+                    return self.run(tried)
+                except ResourceError:
+                    _TOO_MUCH.add(kind)
         return self.run(self.planned(False))
 
     def planned(self, fetched: bool) -> BackwardPlan:

@@ -91,7 +91,7 @@ def prefill_plan(
         # registers. Those of 16 bits leave room for 96 keys, or 80 in a window (where 64 spill), unless other terms or
         # wide heads take more.
         most = 128 // beside
-        if beside == 2 and widest == 128 and max(sizes) <= 128:
+        if beside == 2 and not side and widest == 128 and max(sizes) <= 128:
             most = 96 if left is None else 80
         plan = dataclasses.replace(plan, n=min(plan.n, most if plan.schedule == "attention" else 32))
     if side:
@@ -121,7 +121,8 @@ def gains_by_turns(sizes: tuple[int, int], causal: bool, terms: str = "", listed
     """Whether groups should issue in turn where there are more programs than processors; ``listed``: a block mask says
     which blocks they see.
 
-    Heads of more than 64 elements gain, unless scores are capped; wider ones than 192 lose. Of causal heads of 64,
+    Heads of more than 64 elements gain, with values of at most 128, unless scores are capped and have no tilt (both
+    together were not timed); wider ones than 192 lose. Of causal heads of 64,
     those with a block mask gain only if terms are applied, too. With all keys, three groups of heads of 64 gain
     nothing, and two lose. Smaller heads were not timed."""
     if max(sizes) > 64:

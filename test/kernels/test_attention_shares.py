@@ -269,7 +269,8 @@ def test_who_issues_in_turn(tokens, heads, sizes, causal, others, in_turn):
 @pytest.mark.parametrize(
     ("size", "others", "keys"),
     [(128, {"beside": 2}, 96), (64, {"beside": 2}, 96), (128, {"beside": 2, "left": 1000}, 80),
-     (256, {"beside": 2}, 64), (128, {"beside": 2, "widest": 96}, 64), (128, {"beside": 4}, 32)],
+     (256, {"beside": 2}, 64), (128, {"beside": 2, "widest": 96}, 64), (128, {"beside": 2, "side": 128}, 64),
+     (128, {"beside": 4}, 32)],
 )  # fmt: skip
 def test_biases_leave_room_for_fewer_keys(size, others, keys):
     assert default(4096, 64, True, sizes=(size, size), **others).n == keys

@@ -322,7 +322,8 @@ LogicalResult RoleTrace::visitRelease(ReleaseOp op) {
   if (uses[index].released >= uses[index].received.size())
     return op.emitOpError("expected a receive of the slot first (because a release without one lets the producer "
                           "overwrite unread data), got none");
-  if (failed(checkIdle(op, index, place)) || failed(checkRead(op, index, place)))
+  if (failed(checkIdle(op, index, place)) || failed(checkRead(op, index, place)) ||
+      failed(checkFenced(op, index, place)))
     return failure();
   ++uses[index].released;
   releaseAt[{index, place}] = clock;
@@ -398,6 +399,21 @@ LogicalResult RoleTrace::readsOf(Operation *op, Value value, SmallVectorImpl<Mem
   return success();
 }
 
+LogicalResult RoleTrace::checkFenced(ReleaseOp op, unsigned channel, int64_t place) {
+  // Fences are placed only after memory is planned.
+  if (at(channel).getCompletion() != Completion::Bytes || !at(channel).getOffset())
+    return success();
+  for (const Unfenced &store : unfenced)
+    if (store.memory == Memory{nullptr, channel, 0, place}) {
+      InFlightDiagnostic error =
+          op->emitOpError("expected a kgpu.fence_async between a store to this slot and its release (because the copy "
+                          "engine fills it next, through the async proxy), got none");
+      error.attachNote(store.op->getLoc()) << "the store";
+      return error;
+    }
+  return success();
+}
+
 /// Threads of the only role that receives a slot may replace its contents until they release it.
 LogicalResult RoleTrace::checkReplacing(Operation *op, const Memory &memory, bool byCopy) {
   StringRef got;
@@ -406,12 +422,12 @@ LogicalResult RoleTrace::checkReplacing(Operation *op, const Memory &memory, boo
   else if (!ofOneReader[memory.channel])
     got = "a slot that the same role fills, or that several receive";
   else if (memory.place < uses[memory.channel].nextRelease())
-    got = "it after the release";
+    got = "one after its release";
   if (got.empty())
     return success();
   return op->emitOpError("expected a received slot to be written to only by stores, before its release, in a role that "
-                         "alone receives it and does not fill it (because nothing orders others with the role that "
-                         "fills it), got ")
+                         "alone receives it and does not fill it (because nothing orders the store before other "
+                         "roles' accesses to the slot), got ")
          << got;
 }
 

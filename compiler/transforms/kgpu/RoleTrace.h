@@ -93,6 +93,9 @@ private:
   /// Fails if something was copied to the slot and never read.
   mlir::LogicalResult checkRead(ReleaseOp op, unsigned channel, int64_t place);
 
+  /// Fails if threads wrote to the slot, and the copy engine, which fills it next, is not ordered behind them.
+  mlir::LogicalResult checkFenced(ReleaseOp op, unsigned channel, int64_t place);
+
   /// Fails if this write to a received slot is not ordered.
   mlir::LogicalResult checkReplacing(mlir::Operation *op, const Memory &memory, bool byCopy);
 

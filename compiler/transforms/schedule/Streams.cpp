@@ -91,18 +91,27 @@ std::optional<RotatedLoop> Streams::rotated(scf::ForOp loop) const {
     return std::nullopt;
   RotatedLoop found;
   found.loop = loop;
-  size_t products = 0;
+  bool isReadLater = false;
   for (Operation &op : loop.getBody()->without_terminator()) {
     for (Operation *part : parts)
       if (op.isProperAncestor(part))
         return std::nullopt;
-    if (blocks.contains(&op))
+    if (auto stream = blocks.find(&op); stream != blocks.end()) {
       found.group.push_back(&op);
-    if (auto dot = dyn_cast<tile::DotOp>(op))
-      found.lead = products++ ? found.lead : dot;
+      isReadLater |= stream->second.isRow();
+    }
+    if (auto dot = dyn_cast<tile::DotOp>(op)) {
+      if (!found.lead) {
+        found.lead = dot;
+        continue;
+      }
+      for (Value factor : {dot.getLhs(), dot.getRhs()})
+        isReadLater |= llvm::is_contained(found.group, factorOf(factor).load);
+    }
   }
-  if (found.group.empty() || products < 2 || !matchPattern(found.lead.getAcc(), m_AnyZeroFloat()) ||
-      !factorOf(found.lead.getLhs()).load || !factorOf(found.lead.getRhs()).load)
+  if (!isReadLater || !found.lead || !matchPattern(found.lead.getAcc(), m_AnyZeroFloat()) ||
+      !loop.isDefinedOutsideOfLoop(found.lead.getAcc()) || !factorOf(found.lead.getLhs()).load ||
+      !factorOf(found.lead.getRhs()).load)
     return std::nullopt;
   return found;
 }

@@ -61,7 +61,8 @@ struct Streams {
   using Group = llvm::SmallVector<mlir::Operation *, 4>;
   /// Groups by ring: loops that stream the same blocks of the same arrays share one.
   llvm::SmallVector<llvm::SmallVector<Group>> rings() const;
-  /// std::nullopt if the loop's first product is no product of loaded blocks, or the only one.
+  /// std::nullopt if the loop's first product is no product of loaded blocks, or if nothing else reads what the loop
+  /// loads: its slot would be free before the next iteration.
   std::optional<RotatedLoop> rotated(mlir::scf::ForOp loop) const;
   /// Loaded outside all loops, once per program.
   bool isHeld(mlir::Operation *load) const { return mlir::isa<mlir::FunctionOpInterface>(load->getParentOp()); }

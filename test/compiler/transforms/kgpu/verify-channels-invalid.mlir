@@ -352,7 +352,7 @@ func.func @stored_where_it_is_read(%v: tensor<64xf32>) {
   kgpu.local_store %v, %s : tensor<64xf32>, !m
   kgpu.commit %ch[%c] : !ring
   %r = kgpu.receive %ch[%c] : !ring -> !m
-  // expected-error @below {{expected a received slot to be written to only by stores, before its release, in a role that alone receives it and does not fill it (because nothing orders others with the role that fills it), got a slot that the same role fills, or that several receive}}
+  // expected-error @below {{expected a received slot to be written to only by stores, before its release, in a role that alone receives it and does not fill it (because nothing orders the store before other roles' accesses to the slot), got a slot that the same role fills, or that several receive}}
   kgpu.local_store %v, %r : tensor<64xf32>, !m
   kgpu.release %ch[%c] : !ring
   return
@@ -712,6 +712,35 @@ func.func @turn_of_another() {
 
 // -----
 
+// The copy engine fills the slot next: nothing orders it behind what threads wrote there.
+!m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+!one = !kgpu.channel<1 x (!m)>
+func.func @released_with_unfenced_stores(%pa: !tile.ptr<f16>, %m: i64, %i: i32) {
+  %unit = arith.constant 1 : i64
+  %desc = tile.make_desc %pa, shape [%m, %m] strides [%m, %unit] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+  %map = kgpu.tensor_map %desc box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
+  %ch = kgpu.channel bytes fillers 1 readers 4 {offset = 0 : i64} : !one
+  kgpu.roles @load warps 1 {
+    %c = kgpu.cursor : !kgpu.cursor<1>
+    %a = kgpu.acquire %ch[%c] : !one -> !m
+    kgpu.copy_in %map[%i, %i] to %a of %ch[%c] : !m, !one
+    kgpu.commit %ch[%c] : !one
+    kgpu.end_role
+  } @multiply warps 4 {
+    %x = arith.constant dense<1.0> : tensor<64x64xf16>
+    %c = kgpu.cursor : !kgpu.cursor<1>
+    %r = kgpu.receive %ch[%c] : !one -> !m
+    // expected-note @below {{the store}}
+    kgpu.local_store %x, %r : tensor<64x64xf16>, !m
+    // expected-error @below {{expected a kgpu.fence_async between a store to this slot and its release}}
+    kgpu.release %ch[%c] : !one
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
 // A slot may be filled anew once it is released.
 !m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 !one = !kgpu.channel<1 x (!m)>
@@ -731,7 +760,7 @@ func.func @replaced_after_its_release(%pa: !tile.ptr<f16>, %m: i64, %i: i32) {
     %c = kgpu.cursor : !kgpu.cursor<1>
     %r = kgpu.receive %ch[%c] : !one -> !m
     kgpu.release %ch[%c] : !one
-    // expected-error @below {{(because nothing orders others with the role that fills it), got it after the release}}
+    // expected-error @below {{(because nothing orders the store before other roles' accesses to the slot), got one after its release}}
     kgpu.local_store %x, %r : tensor<64x64xf16>, !m
     kgpu.end_role
   }

@@ -218,6 +218,78 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "rotated", kgpu.sta
 
 // -----
 
+// Nothing but the scores reads what the loop loads: their slot would be free before the next step takes it over.
+// CHOSEN: func.func @alone({{.*}}kgpu.schedule = {consumers = 2 : i32, name = "streams", staged_store, stages = 2 : i32}
+module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "rotated", kgpu.stages = 2 : i32} {
+  func.func @alone(%k: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %q: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %y: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %p: !tile.ptr<f32> {tile.disjoint}, %tokens: i32, %s: i64 {tile.divisibility = 16 : i64}) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %c128 = arith.constant 128 : i32
+    %step = arith.constant 64 : i32
+    %one = arith.constant 1 : i64
+    %f1 = arith.constant 1.0 : f32
+    %zero = arith.constant dense<0.0> : tensor<128x128xf32>
+    %none = arith.constant dense<0.0> : tensor<128x64xf32>
+    %block = tile.program_id x : i32
+    %first = arith.muli %block, %c128 : i32
+    %dk = tile.make_desc %k, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x128xf16>>
+    %dq = tile.make_desc %q, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x128xf16>>
+    %dy = tile.make_desc %y, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x128xf16>>
+    %held = tile.desc_load %dq[%first, %c0] : !tile.desc<tensor<64x128xf16>> -> tensor<64x128xf16>
+    %key = tile.desc_load %dk[%first, %c0] : !tile.desc<tensor<128x128xf16>> -> tensor<128x128xf16>
+    %sums:2 = scf.for %at = %c0 to %tokens step %step iter_args(%sum = %zero, %scale = %f1) -> (tensor<128x128xf32>, f32) : i32 {
+      %query = tile.desc_load %dq[%at, %c0] : !tile.desc<tensor<64x128xf16>> -> tensor<64x128xf16>
+      %turned = tile.trans %query [1, 0] : tensor<64x128xf16> -> tensor<128x64xf16>
+      %score = tile.dot %key, %turned, %none : tensor<128x128xf16>, tensor<128x64xf16> -> tensor<128x64xf32>
+      %weight = arith.addf %score, %score : tensor<128x64xf32>
+      %factor = arith.truncf %weight : tensor<128x64xf32> to tensor<128x64xf16>
+      %next = tile.dot %factor, %held, %sum : tensor<128x64xf16>, tensor<64x128xf16> -> tensor<128x128xf32>
+      %half = arith.mulf %scale, %f1 : f32
+      scf.yield %next, %half : tensor<128x128xf32>, f32
+    }
+    %wide = arith.truncf %sums#0 : tensor<128x128xf32> to tensor<128x128xf16>
+    tile.desc_store %dy[%first, %c0], %wide : !tile.desc<tensor<128x128xf16>>, tensor<128x128xf16>
+    return
+  }
+}
+
+// -----
+
+// One slot: the next step is received before this one is released.
+// CHOSEN: func.func @short({{.*}}kgpu.schedule = {consumers = 2 : i32, name = "streams", staged_store, stages = 1 : i32}
+module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "rotated", kgpu.stages = 1 : i32} {
+  func.func @short(%k: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %q: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %y: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %p: !tile.ptr<f32> {tile.disjoint}, %tokens: i32, %s: i64 {tile.divisibility = 16 : i64}) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %c128 = arith.constant 128 : i32
+    %step = arith.constant 64 : i32
+    %one = arith.constant 1 : i64
+    %f1 = arith.constant 1.0 : f32
+    %zero = arith.constant dense<0.0> : tensor<128x128xf32>
+    %none = arith.constant dense<0.0> : tensor<128x64xf32>
+    %block = tile.program_id x : i32
+    %first = arith.muli %block, %c128 : i32
+    %dk = tile.make_desc %k, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x128xf16>>
+    %dq = tile.make_desc %q, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x128xf16>>
+    %dy = tile.make_desc %y, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x128xf16>>
+    %key = tile.desc_load %dk[%first, %c0] : !tile.desc<tensor<128x128xf16>> -> tensor<128x128xf16>
+    %sums:2 = scf.for %at = %c0 to %tokens step %step iter_args(%sum = %zero, %scale = %f1) -> (tensor<128x128xf32>, f32) : i32 {
+      %query = tile.desc_load %dq[%at, %c0] : !tile.desc<tensor<64x128xf16>> -> tensor<64x128xf16>
+      %turned = tile.trans %query [1, 0] : tensor<64x128xf16> -> tensor<128x64xf16>
+      %score = tile.dot %key, %turned, %none : tensor<128x128xf16>, tensor<128x64xf16> -> tensor<128x64xf32>
+      tile.store %p, %f1 : !tile.ptr<f32>, f32
+      %weight = arith.addf %score, %score : tensor<128x64xf32>
+      %factor = arith.truncf %weight : tensor<128x64xf32> to tensor<128x64xf16>
+      %next = tile.dot %factor, %query, %sum : tensor<128x64xf16>, tensor<64x128xf16> -> tensor<128x128xf32>
+      %half = arith.mulf %scale, %f1 : f32
+      scf.yield %next, %half : tensor<128x128xf32>, f32
+    }
+    %wide = arith.truncf %sums#0 : tensor<128x128xf32> to tensor<128x128xf16>
+    tile.desc_store %dy[%first, %c0], %wide : !tile.desc<tensor<128x128xf16>>, tensor<128x128xf16>
+    return
+  }
+}
+
+// -----
+
 // The next step's scores do not fit in registers next to this step's products.
 // CHOSEN: func.func @large({{.*}}kgpu.schedule = {consumers = 2 : i32, name = "streams", staged_store, stages = 2 : i32}
 module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "rotated", kgpu.stages = 2 : i32} {
