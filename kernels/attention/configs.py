@@ -122,9 +122,9 @@ def gains_by_turns(sizes: tuple[int, int], causal: bool, terms: str = "", listed
     which blocks they see.
 
     Heads of more than 64 elements gain, with values of at most 128, unless scores are capped and have no tilt (both
-    together were not timed); wider ones than 192 lose. Of causal heads of 64,
-    those with a block mask gain only if terms are applied, too. With all keys, three groups of heads of 64 gain
-    nothing, and two lose. Smaller heads were not timed."""
+    together were not timed); wider ones than 192 lose. Of causal heads of 64, those with a block mask gain only if
+    terms are applied, too. With all keys, three groups of heads of 64 gain nothing, and two lose. Smaller heads were
+    not timed."""
     if max(sizes) > 64:
         return max(sizes) <= 192 and sizes[1] <= 128 and terms != "capped"
     return sizes == (64, 64) and causal and (not listed or terms != "")

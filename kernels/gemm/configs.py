@@ -3,6 +3,9 @@
 For each plan that fits (`refusal`), the model counts the clocks of the tensor cores, of the L2 and of memory, in whole
 waves of tiles over the multiprocessors (`microseconds`); the smallest wins. `candidates` are the best plans by the
 model, for a tuner to time.
+
+What fits, what it takes and the choice are three sections of one file: a change to how a tile is kept in shared memory
+or in registers moves all three.
 """
 
 from __future__ import annotations

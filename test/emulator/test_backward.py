@@ -89,6 +89,20 @@ def test_three_groups(rng, in_orders):
         assert np.abs(np.asarray(one, np.float64) - other).max() <= 8 * 2.0**-11 * max(1.0, np.abs(other).max())
 
 
+def check_plan(rng, in_orders, tokens, size, plan, causal, deterministic):
+    """Two heads of queries share one of keys; sums of programs in any order need not be alike."""
+    q, dout = (random(rng, (1, tokens[0], 2, size), "float16") for _ in range(2))
+    k, v = (random(rng, (1, tokens[1], 1, size), "float16") for _ in range(2))
+    y, lse = reference.attention(q, k, v, return_lse=True, causal=causal)
+    y, lse = y.astype(q.dtype), lse.astype(np.float32)
+    options = {"causal": causal, "deterministic": deterministic, "plan": plan}
+    runs = in_orders(lambda: attention_backward(q, k, v, y, lse, dout, **options), alike=False)
+    exact = reference.attention_backward(q, k, v, dout, causal=causal)
+    for got in runs:
+        for one, other in zip(got, exact, strict=True):
+            assert np.abs(np.asarray(one, np.float64) - other).max() <= 8 * 2.0**-11 * max(1.0, np.abs(other).max())
+
+
 @pytest.mark.parametrize(
     ("size", "queries", "causal"),
     [(128, 64, False), (128, 64, True), (64, 96, True), pytest.param(64, 64, False, marks=pytest.mark.fuzz)],
@@ -96,18 +110,9 @@ def test_three_groups(rng, in_orders):
 def test_dq_beside_dk(rng, in_orders, size, queries, causal):
     """A product's right operand passes through memory; the copy engine adds its result, in the order of programs. With
     heads of 64, each group has columns of that product."""
-    q, dout = (random(rng, (1, 130, 2, size), "float16") for _ in range(2))
-    k, v = (random(rng, (1, 200, 1, size), "float16") for _ in range(2))
-    y, lse = reference.attention(q, k, v, return_lse=True, causal=causal)
-    y, lse = y.astype(q.dtype), lse.astype(np.float32)
     plan = BackwardPlan(queries, 128, 128, 64, "streams", rows=64)
     assert plan.parts_turned(size)
-    options = {"causal": causal, "deterministic": False, "plan": plan}
-    runs = in_orders(lambda: attention_backward(q, k, v, y, lse, dout, **options), alike=False)
-    exact = reference.attention_backward(q, k, v, dout, causal=causal)
-    for got in runs:
-        for one, other in zip(got, exact, strict=True):
-            assert np.abs(np.asarray(one, np.float64) - other).max() <= 8 * 2.0**-11 * max(1.0, np.abs(other).max())
+    check_plan(rng, in_orders, (130, 200), size, plan, causal=causal, deterministic=False)
 
 
 @pytest.mark.parametrize("tokens", [(64, 130), (200, 128), (130, 300)], ids=str)
@@ -118,18 +123,8 @@ def test_dq_beside_dk(rng, in_orders, size, queries, causal):
 )  # fmt: skip
 def test_rotated_loops(rng, in_orders, size, deterministic, causal, tokens):
     """A step's scores begin under the step before; one step, few and many, none for some blocks of keys."""
-    q_tokens, k_tokens = tokens
-    q, dout = (random(rng, (1, q_tokens, 2, size), "float16") for _ in range(2))
-    k, v = (random(rng, (1, k_tokens, 1, size), "float16") for _ in range(2))
-    y, lse = reference.attention(q, k, v, return_lse=True, causal=causal)
-    y, lse = y.astype(q.dtype), lse.astype(np.float32)
     plan = BackwardPlan(64, 128, 128, 64, "streams", rows=64, rotated=True)
-    options = {"causal": causal, "deterministic": deterministic, "plan": plan}
-    runs = in_orders(lambda: attention_backward(q, k, v, y, lse, dout, **options), alike=False)
-    exact = reference.attention_backward(q, k, v, dout, causal=causal)
-    for got in runs:
-        for one, other in zip(got, exact, strict=True):
-            assert np.abs(np.asarray(one, np.float64) - other).max() <= 8 * 2.0**-11 * max(1.0, np.abs(other).max())
+    check_plan(rng, in_orders, tokens, size, plan, causal=causal, deterministic=deterministic)
 
 
 def test_a_bias_that_does_not_fit_the_schedule(rng, emulated):

@@ -211,16 +211,21 @@ void RoleScalars::foresee(scf::ForOp loop) {
     assumeEnd(loop.getLowerBound(), loop.getUpperBound(), role.outerLoops.contains(loop), step);
 }
 
-/// A value as another one and a constant that is added to it.
+/// If the value is a constant more than another one: that, and the constant.
+static std::optional<std::pair<Value, int64_t>> withoutConstant(Value value) {
+  Operation *op = value.getDefiningOp();
+  APInt constant;
+  if (!isa_and_nonnull<arith::AddIOp, arith::SubIOp>(op) || !matchPattern(op->getOperand(1), m_ConstantInt(&constant)))
+    return std::nullopt;
+  return std::pair(op->getOperand(0), (isa<arith::AddIOp>(op) ? 1 : -1) * constant.getSExtValue());
+}
+
+/// A value as another one, which no constant is added to, and a constant.
 static std::pair<Value, int64_t> withoutConstants(Value value) {
   int64_t sum = 0;
-  for (Operation *op = value.getDefiningOp(); isa_and_nonnull<arith::AddIOp, arith::SubIOp>(op);
-       op = value.getDefiningOp()) {
-    APInt constant;
-    if (!matchPattern(op->getOperand(1), m_ConstantInt(&constant)))
-      break;
-    sum += (isa<arith::AddIOp>(op) ? 1 : -1) * constant.getSExtValue();
-    value = op->getOperand(0);
+  while (auto step = withoutConstant(value)) {
+    value = step->first;
+    sum += step->second;
   }
   return {value, sum};
 }
@@ -243,14 +248,12 @@ void RoleScalars::assumeEnd(Value lowerBound, Value end, bool outer, int64_t ste
   int64_t number = begin + trips * step - (trips ? assumed.choose(key, step) : 0);
   assumed.assume(key, number);
   // Conditions may use the value it was computed from instead: `i < n - 128` in a loop to n - 32.
-  for (Operation *op = end.getDefiningOp(); isa_and_nonnull<arith::AddIOp, arith::SubIOp>(op);) {
-    APInt constant;
-    Scalar from = scalarOf(op->getOperand(0));
-    if (!matchPattern(op->getOperand(1), m_ConstantInt(&constant)) || known(from))
+  for (Value value = end; auto step = withoutConstant(value); value = step->first) {
+    Scalar source = scalarOf(step->first);
+    if (known(source))
       return;
-    number += (isa<arith::AddIOp>(op) ? -1 : 1) * constant.getSExtValue();
-    assumed.assume(from.key, number);
-    op = op->getOperand(0).getDefiningOp();
+    number -= step->second;
+    assumed.assume(source.key, number);
   }
 }
 

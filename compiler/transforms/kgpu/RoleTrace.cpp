@@ -218,14 +218,11 @@ LogicalResult RoleTrace::visitCommit(CommitOp op) {
              << (byBytes ? "by exactly one copy (because the mbarrier expects the bytes of one copy of each part)"
                          : "at least once (because a consumer reads it)")
              << ", got " << count;
-  for (const Unfenced &store : unfenced)
-    if (readByMachines[index] && store.memory == Memory{nullptr, index, 0, place}) {
-      InFlightDiagnostic error =
-          op.emitOpError("expected a kgpu.fence_async between the stores to this slot and its commit (because products "
-                         "and copies read through the async proxy, which does not see unfenced stores), got none");
-      error.attachNote(store.op->getLoc()) << "the store";
-      return error;
-    }
+  if (readByMachines[index] &&
+      failed(checkFenced(op, {nullptr, index, 0, place},
+                         "expected a kgpu.fence_async between the stores to this slot and its commit (because products "
+                         "and copies read through the async proxy, which does not see unfenced stores), got none")))
+    return failure();
   fills.erase({index, place});
   if (at(index).getCompletion() == Completion::Groups)
     groups.push_back({index, place});
@@ -322,8 +319,13 @@ LogicalResult RoleTrace::visitRelease(ReleaseOp op) {
   if (uses[index].released >= uses[index].received.size())
     return op.emitOpError("expected a receive of the slot first (because a release without one lets the producer "
                           "overwrite unread data), got none");
-  if (failed(checkIdle(op, index, place)) || failed(checkRead(op, index, place)) ||
-      failed(checkFenced(op, index, place)))
+  if (failed(checkIdle(op, index, place)) || failed(checkRead(op, index, place)))
+    return failure();
+  // Fences are placed only after memory is planned.
+  if (at(index).getCompletion() == Completion::Bytes && at(index).getOffset() &&
+      failed(checkFenced(op, {nullptr, index, 0, place},
+                         "expected a kgpu.fence_async between a store to this slot and its release (because the copy "
+                         "engine fills it next, through the async proxy), got none")))
     return failure();
   ++uses[index].released;
   releaseAt[{index, place}] = clock;
@@ -388,28 +390,17 @@ LogicalResult RoleTrace::readsOf(Operation *op, Value value, SmallVectorImpl<Mem
   // Fences are placed only after memory is planned.
   if (alloc ? !alloc.getOffset() : !at(memory->channel).getOffset())
     return success();
-  for (const Unfenced &store : unfenced)
-    if (store.memory == *memory) {
-      InFlightDiagnostic error =
-          op->emitOpError("expected a kgpu.fence_async between a store to this memory and this (because products and "
-                          "copies read through the async proxy, which does not see unfenced stores), got none");
-      error.attachNote(store.op->getLoc()) << "the store";
-      return error;
-    }
-  return success();
+  return checkFenced(op, *memory,
+                     "expected a kgpu.fence_async between a store to this memory and this (because products and "
+                     "copies read through the async proxy, which does not see unfenced stores), got none");
 }
 
-LogicalResult RoleTrace::checkFenced(ReleaseOp op, unsigned channel, int64_t place) {
-  // Fences are placed only after memory is planned.
-  if (at(channel).getCompletion() != Completion::Bytes || !at(channel).getOffset())
-    return success();
+LogicalResult RoleTrace::checkFenced(Operation *op, const Memory &memory, StringRef error) {
   for (const Unfenced &store : unfenced)
-    if (store.memory == Memory{nullptr, channel, 0, place}) {
-      InFlightDiagnostic error =
-          op->emitOpError("expected a kgpu.fence_async between a store to this slot and its release (because the copy "
-                          "engine fills it next, through the async proxy), got none");
-      error.attachNote(store.op->getLoc()) << "the store";
-      return error;
+    if (store.memory == memory) {
+      InFlightDiagnostic diagnostic = op->emitOpError(error);
+      diagnostic.attachNote(store.op->getLoc()) << "the store";
+      return diagnostic;
     }
   return success();
 }

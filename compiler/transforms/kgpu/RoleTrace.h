@@ -93,8 +93,8 @@ private:
   /// Fails if something was copied to the slot and never read.
   mlir::LogicalResult checkRead(ReleaseOp op, unsigned channel, int64_t place);
 
-  /// Fails if threads wrote to the slot, and the copy engine, which fills it next, is not ordered behind them.
-  mlir::LogicalResult checkFenced(ReleaseOp op, unsigned channel, int64_t place);
+  /// Fails with `error` if no fence has followed a store to this memory.
+  mlir::LogicalResult checkFenced(mlir::Operation *op, const Memory &memory, llvm::StringRef error);
 
   /// Fails if this write to a received slot is not ordered.
   mlir::LogicalResult checkReplacing(mlir::Operation *op, const Memory &memory, bool byCopy);

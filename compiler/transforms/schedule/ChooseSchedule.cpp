@@ -137,7 +137,8 @@ std::optional<Schedule> Chooser::withRoles(std::string &why) {
     if (ctas == 1) {
       auto schedule = chooseStreams(kernel, *streams, target, alignment, askedStages, askedConsumers, why);
       if (schedule)
-        schedule->rotated = asked == kRotated && schedule->stages >= 2 && mayRotate(kernel, *streams, schedule->consumers, alignment);
+        schedule->rotated =
+            asked == kRotated && schedule->stages >= 2 && mayRotate(kernel, *streams, schedule->consumers, alignment);
       return schedule;
     }
     why = "streamed products do not support clusters";

@@ -413,7 +413,7 @@ void Writer::cloneRest(RotatedLoop &rotated, IRMapping &map, Value cursor, Mutab
   inside.hasWaited = false;
   size_t storedOutside = inside.stored.size();
   Step *outer = std::exchange(step, next);
-  tile::DotOp last = *llvm::reverse(llvm::to_vector(rotated.loop.getBody()->getOps<tile::DotOp>())).begin();
+  tile::DotOp last = llvm::to_vector(rotated.loop.getBody()->getOps<tile::DotOp>()).back();
   for (Operation &op : rotated.loop.getBody()->without_terminator()) {
     if (groups.contains(&op) || &op == rotated.lead)
       continue;
