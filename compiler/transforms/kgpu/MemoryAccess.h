@@ -6,9 +6,9 @@
 // insertion and verification each have their own way to show that every thread touches only its own bytes.
 //
 // Some accesses are not made by threads. The copy engine and the tensor cores access shared memory asynchronously: they
-// see threads' writes only after a fence by those threads, and their reads last until a wait. Between roles, a channel's
-// own steps order its memory. Inside the role that receives a slot they do not: where it writes to slots, as a result
-// that replaces an addend, its accesses are covered here like those to an allocation.
+// see threads' writes only after a fence by those threads, and their reads last until a wait. Between roles, a
+// channel's own steps order its memory. Inside the role that receives a slot they do not: where it writes to slots, as
+// a result that replaces an addend, its accesses are covered here like those to an allocation.
 #pragma once
 #include "dialects/kgpu/BarrierUse.h"
 #include "dialects/kgpu/KgpuOps.h"
@@ -27,8 +27,8 @@ struct MemoryAccess {
 
   // Shared memory.
   AllocOp alloc;
-  ChannelOp channel; ///< if this is a slot of a channel, whose receivers write to slots
-  unsigned part = 0; ///< of the slot
+  ChannelOp channel;          ///< if this is a slot of a channel, whose receivers write to slots
+  unsigned part = 0;          ///< of the slot
   mlir::Value slot;           ///< index of the slot; null: the first
   int64_t begin = 0, end = 0; ///< byte range in the slot
 
