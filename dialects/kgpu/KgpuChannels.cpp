@@ -393,11 +393,22 @@ void RolesOp::print(OpAsmPrinter &p) {
                           {getNamesAttrName(), getWarpsAttrName(), getGroupsAttrName(), getRegistersAttrName()});
 }
 
+bool RolesOp::sharesGroup(unsigned role) {
+  if (role == 0 || getRegisters()[role] == 0 || getRegisters()[role] != getRegisters()[role - 1])
+    return false;
+  int32_t used = warpsOf(role - 1);
+  for (unsigned i = role - 1; sharesGroup(i); --i)
+    used += warpsOf(i - 1);
+  return used + warpsOf(role) <= 4;
+}
 int32_t RolesOp::paddedWarps(unsigned role) {
+  if (role + 1 < size() && sharesGroup(role + 1))
+    return warpsOf(role);
   // setmaxnreg and warpgroup products need four warps that start at a multiple of four.
   bool aligned = llvm::any_of(getRegisters(), [](int32_t count) { return count != 0; }) ||
                  llvm::any_of(getWarps().drop_front(role + 1), [](int32_t warps) { return warps % 4 == 0; });
-  return aligned ? llvm::alignTo(warpsOf(role), 4) : warpsOf(role);
+  int32_t first = firstWarp(role), end = first + warpsOf(role);
+  return aligned ? llvm::alignTo(end, 4) - first : warpsOf(role);
 }
 int32_t RolesOp::firstWarp(unsigned role) {
   int32_t first = 0;

@@ -556,8 +556,9 @@ def Kgpu_RolesOp : Kgpu_EarlyOp<"roles", [NoRegionArguments, RecursiveMemoryEffe
     every thread does) applies to the role's threads.
 
     `registers[r]`, if present, is the number of registers of each thread of the role (0: as launched). Then every role
-    starts at a multiple of four warps; a role of four warps or more does so in any case. Warps that pad the preceding
-    role to a multiple of four do nothing.
+    starts at a multiple of four warps, unless it has the registers of the preceding role and fits beside it into four
+    warps; a role of four warps or more starts there in any case. Warps that pad the preceding role to a multiple of four
+    do nothing.
 
     Roles use scalars, maps, channels and memory from outside. No tile crosses the boundary: only channels carry tiles.
 
@@ -595,6 +596,8 @@ def Kgpu_RolesOp : Kgpu_EarlyOp<"roles", [NoRegionArguments, RecursiveMemoryEffe
     int32_t totalWarps();
     /// Warps that a role takes, including padding.
     int32_t paddedWarps(unsigned role);
+    /// It follows the preceding role within the same four warps: they have the same registers.
+    bool sharesGroup(unsigned role);
   }];
 }
 

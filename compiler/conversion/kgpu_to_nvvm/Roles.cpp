@@ -47,10 +47,9 @@ static bool takesTurns(Region &body) {
   return body.walk([](kgpu::BeginTurnOp) { return WalkResult::interrupt(); }).wasInterrupted();
 }
 
-static LogicalResult emitRole(Lowering &lowering, kgpu::RolesOp op, unsigned role, int64_t atLaunch) {
+static LogicalResult emitRole(Lowering &lowering, kgpu::RolesOp op, unsigned role) {
   CodeBuilder &b = lowering.b;
   OpBuilder::InsertionGuard guard(b);
-  setRegisters(lowering, op.getRegisters()[role], atLaunch);
   // Padding warps have released their registers and do nothing else.
   if (op.paddedWarps(role) != op.warpsOf(role)) {
     Value works = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, lowering.place.blockWarp(),
@@ -95,17 +94,32 @@ static LogicalResult emitRoles(Lowering &lowering, kgpu::RolesOp op) {
     // ptxas honours setmaxnreg only if it knows the number of registers at the start.
     lowering.entry->setAttr("nvvm.maxnreg", b.getI32IntegerAttr(int32_t(atLaunch)));
   }
-  Value warp = lowering.place.blockWarp();
   OpBuilder::InsertionGuard guard(b);
-  for (unsigned role = 0; role < op.size(); ++role) {
-    if (role + 1 == op.size())
-      return emitRole(lowering, op, role, atLaunch);
-    Value mine = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, warp, b.i32(op.firstWarp(role + 1)));
+  // Goes on in the branch of the warps before `end`; returns that of the others, null if there are none.
+  auto split = [&](unsigned end) -> Block * {
+    if (end == op.size())
+      return nullptr;
+    Value mine =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::ult, lowering.place.blockWarp(), b.i32(op.firstWarp(end)));
     auto branch = scf::IfOp::create(b, mine, /*withElseRegion=*/true);
     b.setInsertionPointToStart(branch.thenBlock());
-    if (failed(emitRole(lowering, op, role, atLaunch)))
-      return failure();
-    b.setInsertionPointToStart(branch.elseBlock());
+    return branch.elseBlock();
+  };
+  for (unsigned first = 0, end = 0; first < op.size(); first = end) {
+    // Four warps take registers or release them by one instruction, so roles that share them split up after it.
+    for (end = first + 1; end < op.size() && op.sharesGroup(end);)
+      ++end;
+    Block *others = split(end);
+    setRegisters(lowering, op.getRegisters()[first], atLaunch);
+    for (unsigned role = first; role < end; ++role) {
+      Block *next = role + 1 < end ? split(role + 1) : nullptr;
+      if (failed(emitRole(lowering, op, role)))
+        return failure();
+      if (next)
+        b.setInsertionPointToStart(next);
+    }
+    if (others)
+      b.setInsertionPointToStart(others);
   }
   return success();
 }

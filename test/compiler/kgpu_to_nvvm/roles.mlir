@@ -52,6 +52,47 @@ module attributes {kgpu.num_warps = 8 : i32} {
 
 // -----
 
+// Roles that share four warps split up after the one instruction by which all four release registers; their barriers are
+// theirs alone.
+// CHECK-LABEL: llvm.func @kiln_three(
+// CHECK-SAME: threads = 384 : i64
+// CHECK: %[[TID:.*]] = llvm.call_intrinsic "llvm.nvvm.read.ptx.sreg.tid.x"
+// CHECK: %[[COPY:.*]] = arith.cmpi ult, %[[WARP:.*]], %c4_i32
+// CHECK: scf.if %[[COPY]] {
+// CHECK-NEXT: "setmaxnreg.dec.sync.aligned.u32 24;"
+// CHECK-NOT: setmaxnreg
+// CHECK: %[[LOADS:.*]] = arith.cmpi ult, %[[WARP]], %c1_i32
+// CHECK: scf.if %[[LOADS]] {
+// CHECK: arith.cmpi eq, %[[TID]], %c0_i32
+// CHECK: } else {
+// CHECK: %[[ADDS:.*]] = arith.cmpi ult, %[[WARP]], %c2_i32
+// CHECK: scf.if %[[ADDS]] {
+// CHECK: %[[OWN:.*]] = arith.subi %[[TID]], %c32_i32
+// CHECK: arith.cmpi eq, %[[OWN]], %c0_i32
+// CHECK: "setmaxnreg.inc.sync.aligned.u32 240;"
+// CHECK-NOT: setmaxnreg
+// CHECK: llvm.return
+module attributes {kgpu.num_warps = 8 : i32} {
+  func.func public @three(%p: !tile.ptr<i32>) attributes {tile.kernel} {
+    kgpu.roles @load warps 1 registers 24 {
+      %one = arith.constant 1 : i32
+      tile.store %p, %one : !tile.ptr<i32>, i32
+      kgpu.end_role
+    } @add warps 1 registers 24 {
+      %two = arith.constant 2 : i32
+      tile.store %p, %two : !tile.ptr<i32>, i32
+      kgpu.end_role
+    } @multiply groups 2 warps 4 registers 240 {
+      %three = arith.constant 3 : i32
+      tile.store %p, %three : !tile.ptr<i32>, i32
+      kgpu.end_role
+    }
+    return
+  }
+}
+
+// -----
+
 // Turns have barriers of their own, after those of roles and groups: the group whose turn it is and the one before it
 // come to each. Where the role starts the last group opens the first one's turn; where it ends, the first group takes
 // the turn that is left.

@@ -44,6 +44,14 @@ TEST(Roles, ofFewerWarpsFollowImmediately) {
 TEST(Roles, withReallocatedRegistersArePaddedToFourWarps) {
   EXPECT_EQ(warpsOf("@load warps 1 registers 40; @multiply groups 2 warps 4 registers 232;"), (Warps{0, 4, 12}));
   EXPECT_EQ(warpsOf("@multiply warps 4 registers 232; @load warps 1 registers 40;"), (Warps{0, 4, 8}));
+  EXPECT_EQ(warpsOf("@load warps 1 registers 40; @multiply warps 4 registers 40;"), (Warps{0, 4, 8}));
+}
+
+TEST(Roles, shareFourWarpsWithEqualRegisters) {
+  EXPECT_EQ(warpsOf("@load warps 1 registers 24; @add warps 1 registers 24; @multiply groups 2 warps 4 registers 240;"),
+            (Warps{0, 1, 4, 12}));
+  EXPECT_EQ(warpsOf("@a warps 2 registers 24; @b warps 1 registers 24; @c warps 2 registers 24;"), (Warps{0, 2, 4, 8}));
+  EXPECT_EQ(warpsOf("@load warps 1 registers 24; @add warps 1 registers 32;"), (Warps{0, 4, 8}));
 }
 
 } // namespace
