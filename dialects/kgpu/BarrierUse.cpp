@@ -83,6 +83,10 @@ BarrierUses kgpu::barriersOf(Operation *op) {
       .Default([](Operation *) { return BarrierUses(); });
 }
 
+bool kgpu::releasesCopies(Operation *op) {
+  return isa<tile::AtomicRMWOp, tile::AtomicCASOp>(op) && barriersOf(op).before && !op->hasAttr(kPassesTurnAttrName);
+}
+
 std::optional<Flight> kgpu::flightOf(Operation *op) {
   return llvm::TypeSwitch<Operation *, std::optional<Flight>>(op)
       .Case([](WarpgroupMmaOp) { return Flight::Product; })

@@ -28,6 +28,9 @@ struct BarrierUses {
 /// of a tile op needs. (Not those in its regions.)
 BarrierUses barriersOf(mlir::Operation *op);
 
+/// An atomic that releases everything before it in the program: copies to global memory, too, have to be there.
+bool releasesCopies(mlir::Operation *op);
+
 /// Work that continues after the op that starts it. Within each kind, operations complete in the order in which they
 /// start.
 enum class Flight : uint8_t {

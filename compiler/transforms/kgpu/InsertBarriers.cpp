@@ -419,9 +419,13 @@ static void follow(Operation *op, State &state) {
 }
 
 /// Blocks that are copied out one after the other may overlap, and copies are not ordered: the issuing thread waits for
-/// the earlier ones. It issues the next only after the work for a whole block, by which time they are long done.
+/// the earlier ones. It issues the next only after the work for a whole block, by which time they are long done. It
+/// also waits before a release of what the program has written.
 void BarrierInserter::waitForCopies(Operation *op, State &state) {
   bool missing = llvm::any_of(state.pending, [&](const Pending &pending) {
+    const MemoryAccess &access = *pending.access;
+    if (pending.underWay && access.flight == Flight::CopyOut && !access.isShared() && releasesCopies(op))
+      return true;
     return pending.underWay && llvm::any_of(accesses.of(op), [&](const MemoryAccess &access) {
              return areOfCopier(*pending.access, access) && mayConflict(*pending.access, access);
            });

@@ -121,6 +121,8 @@ InFlightDiagnostic PathWalker::missing(const Place &place, const Twine &what, St
 
 LogicalResult PathWalker::check(const Place &place) {
   bool sameThreads = roleAround(place.op) == role;
+  if (place.underWay && sameThreads && !start.isShared() && start.flight == Flight::CopyOut && releasesCopies(place.op))
+    return missing(place, "a wait", "this releases what the program has written, and the copy is still in flight");
   for (const MemoryAccess &access : accesses.of(place.op)) {
     if (!mayConflict(start, access) || (place.sameRun && sameThreads && owners.ofOneThread(start, access)))
       continue;

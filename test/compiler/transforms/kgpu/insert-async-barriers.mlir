@@ -484,3 +484,32 @@ func.func @odd_rows_of_groups(%pc: !tile.ptr<f16> {tile.disjoint}, %m: i64, %s: 
   }
   return
 }
+
+// A release says that everything before it in the program is in memory, copies too; unless it ends a turn, before which
+// copies of the next may have begun.
+// CHECK-LABEL: @released
+// CHECK: kgpu.copy_out_wait read 0
+// CHECK-NEXT: tile.atomic_rmw add relaxed gpu
+// CHECK-NEXT: tile.atomic_rmw xchg release gpu %{{.*}} {kgpu.passes_turn}
+// CHECK-NEXT: kgpu.copy_out_wait 0
+// CHECK-NEXT: tile.atomic_rmw add acq_rel gpu
+// CHECK-NEXT: tile.atomic_rmw add release gpu
+// CHECK-NEXT: kgpu.end_role
+func.func @released(%pc: !tile.ptr<f16> {tile.disjoint}, %flag: !tile.ptr<i32> {tile.disjoint}, %m: i64, %s: i64, %i: i32) {
+  %one = arith.constant 1 : i64
+  %dc = tile.make_desc %pc, shape [%m, %m] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+  %mc = kgpu.tensor_map %dc box [64, 64] swizzle 128 : !tile.desc<tensor<128x64xf16>>
+  kgpu.roles @multiply groups 2 warps 4 {
+    %x = arith.constant dense<1.0> : tensor<128x64xf16, #cols>
+    %out = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128x64xf16, #rows>
+    kgpu.local_store %x, %out : tensor<128x64xf16, #cols>, !kgpu.mem<128x64xf16, #rows>
+    kgpu.copy_out %out to %mc[%i, %i] : !kgpu.mem<128x64xf16, #rows>
+    kgpu.copy_out_wait read 0
+    %a = tile.atomic_rmw add relaxed gpu %flag, %i : !tile.ptr<i32>, i32
+    %b = tile.atomic_rmw xchg release gpu %flag, %i {kgpu.passes_turn} : !tile.ptr<i32>, i32
+    %c = tile.atomic_rmw add acq_rel gpu %flag, %i : !tile.ptr<i32>, i32
+    %d = tile.atomic_rmw add release gpu %flag, %i : !tile.ptr<i32>, i32
+    kgpu.end_role
+  }
+  return
+}

@@ -324,6 +324,23 @@ func.func @array_written(%pc: !tile.ptr<f16>, %m: i64, %s: i64, %i: i32) {
 
 // -----
 
+// Whoever acquires the flag reads the array.
+#rows = #layout.map<swizzled [64, 64] element 2 bytes 128>
+func.func @released_early(%pc: !tile.ptr<f16>, %flag: !tile.ptr<i32> {tile.disjoint}, %m: i64, %s: i64, %i: i32) {
+  %one = arith.constant 1 : i64
+  %dc = tile.make_desc %pc, shape [%m, %m] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+  %mc = kgpu.tensor_map %dc box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
+  %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<64x64xf16, #rows>
+  // expected-note @below {{the earlier access}}
+  kgpu.copy_out %a to %mc[%i, %i] : !kgpu.mem<64x64xf16, #rows>
+  kgpu.copy_out_wait read 0
+  // expected-error @below {{expected a wait between this and an earlier access (because this releases what the program has written, and the copy is still in flight), got a path without one}}
+  %old = tile.atomic_rmw add release gpu %flag, %i : !tile.ptr<i32>, i32
+  return
+}
+
+// -----
+
 // Two copies to one array, one after the other, may complete in either order.
 #rows = #layout.map<swizzled [64, 64] element 2 bytes 128>
 func.func @copies_overtake(%pc: !tile.ptr<f16>, %m: i64, %s: i64, %i: i32, %j: i32) {
