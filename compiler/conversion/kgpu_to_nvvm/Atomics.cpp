@@ -3,6 +3,7 @@
 // compare-and-swap loop. Order comes from one fence before and one after, with barriers, because the accesses of an
 // instance are those of all its threads.
 #include "compiler/conversion/kgpu_to_nvvm/Access.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -86,7 +87,8 @@ static void orderAfter(Lowering &lowering, Operation *op, tile::MemScope scope, 
 /// The constraint letter of a register of this many bits.
 static const char *constraintFor(unsigned bits) { return bits == 64 ? "l" : bits == 32 ? "r" : "h"; }
 
-/// One instruction; returns the old bits (zero where the predicate is false) if they are wanted.
+/// One instruction, a store where the name is only a type; returns the old bits (zero where the predicate is false) if
+/// they are wanted.
 static Value emitNative(Lowering &lowering, StringRef name, StringRef scope, Value address, ArrayRef<Value> operands,
                         Value predicate, bool wanted) {
   Type type = operands.front().getType();
@@ -96,7 +98,8 @@ static Value emitNative(Lowering &lowering, StringRef name, StringRef scope, Val
   SmallVector<Value> inputs{address};
   // There is no red.exch, so an exchange returns the old value even if it is unused.
   wanted |= name.starts_with("exch");
-  text = (wanted ? "atom.relaxed." : "red.relaxed.") + scope.str() + ".global." + name.str() + " ";
+  std::string kind = wanted ? "atom.relaxed." : name.starts_with("b") ? "st.relaxed." : "red.relaxed.";
+  text = kind + scope.str() + ".global." + name.str() + " ";
   if (wanted) {
     text += "$0, ";
     constraints = std::string("=") + letter + ",";
@@ -237,8 +240,34 @@ static void emitPacked(Lowering &lowering, const VectorAccess &access, StringRef
   lowering.b.ptx(text, constraints, {}, operands);
 }
 
+/// A scalar that is read and left as it is, to acquire what a program before has released: as a rule in a loop that
+/// polls it. Polls by loads do not queue up for the place, and wait for no fence.
+static bool isPoll(tile::AtomicRMWOp op) {
+  using tile::RMWKind;
+  return !isTile(op.getPtr()) && !op.getMask() && op.getSem() == tile::MemSemantic::Acquire &&
+         llvm::is_contained({RMWKind::Add, RMWKind::Or, RMWKind::Xor}, op.getKind()) &&
+         matchPattern(op.getValue(), m_Zero());
+}
+
+/// What is acquired becomes visible to the other threads by the barrier that follows.
+static void emitPoll(Lowering &lowering, tile::AtomicRMWOp op) {
+  Type element = elementOf(op.getResult()), bits = lowering.b.toBits(lowering.get(op.getValue()).front()).getType();
+  unsigned width = bits.getIntOrFloatBitWidth();
+  std::string letter = constraintFor(width), text = "ld.acquire." + scopeName(op.getScope()).str() + ".global.b";
+  Value address = lowering.get(op.getPtr()).front();
+  Value found = lowering.b
+                    .ptx("@$2 " + text + std::to_string(width) + " $0, [$1];", "=" + letter + ",l,b,0", bits,
+                         {address, lowering.place.isFirstThread(), lowering.b.zero(bits)})
+                    .front();
+  lowering.set(op.getResult(), {lowering.b.fromBits(found, registerType(element))});
+}
+
 static LogicalResult emitRMW(Lowering &lowering, tile::AtomicRMWOp op) {
   CodeBuilder &b = lowering.b;
+  if (isPoll(op)) {
+    emitPoll(lowering, op);
+    return success();
+  }
   Value mask = op.getMask();
   if (lowering.alignment.alwaysTrue(mask))
     mask = Value();
@@ -248,6 +277,9 @@ static LogicalResult emitRMW(Lowering &lowering, tile::AtomicRMWOp op) {
       layout ? lowering.log.unlessFailed(lowering.coordinates.isOwner(*layout)) : lowering.place.isFirstThread();
   ArrayRef<Value> addresses = lowering.get(op.getPtr()), values = lowering.get(op.getValue());
   std::optional<std::string> native = nativeName(op.getKind(), element, lowering.target);
+  // A turn that the program has acquired is passed on by a store: nothing else writes the number meanwhile.
+  if (op->hasAttr(kgpu::kPassesTurnAttrName) && op.getKind() == tile::RMWKind::Xchg)
+    native = "b" + std::to_string(8 * memoryBytes(element));
   StringRef scope = scopeName(op.getScope());
   bool wanted = !op.getResult().use_empty();
   VectorAccess packed = packedAdds(lowering, op, mask);

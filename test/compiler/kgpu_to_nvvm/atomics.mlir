@@ -94,3 +94,34 @@ module attributes {kgpu.num_warps = 4 : i32} {
     return
   }
 }
+
+// -----
+
+// What only looks, to acquire what another program has released, is a load, and needs no fence. A turn is passed on by a
+// store.
+// CHECK-LABEL: llvm.func @kiln_looks(
+// CHECK-NOT: fence
+// CHECK: "@$2 ld.acquire.gpu.global.b32 $0, [$1];", "=r,l,b,0,~{memory}"
+// CHECK: "@$2 ld.acquire.sys.global.b64 $0, [$1];", "=l,l,b,0,~{memory}"
+// CHECK-NOT: ld.acquire
+// CHECK: "@$3 atom.relaxed.gpu.global.add.u32 $0, [$1], $2;"
+// CHECK: "@$0 fence.acq_rel.gpu;"
+// CHECK: "@$0 fence.acq_rel.gpu;"
+// CHECK: "@$2 st.relaxed.gpu.global.b32 [$0], $1;", "l,r,b,~{memory}"
+// CHECK-NOT: st.relaxed
+// CHECK-COUNT-2: "@$3 atom.relaxed.gpu.global.exch.b32 $0, [$1], $2;"
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func public @looks(%p: !tile.ptr<i32>, %q: !tile.ptr<i64>, %n: i32) attributes {tile.kernel} {
+    %zero = arith.constant 0 : i32
+    %wide = arith.constant 0 : i64
+    %0 = tile.atomic_rmw add acquire gpu %p, %zero : !tile.ptr<i32>, i32
+    %1 = tile.atomic_rmw or acquire sys %q, %wide : !tile.ptr<i64>, i64
+    %2 = tile.atomic_rmw add acquire gpu %p, %0 : !tile.ptr<i32>, i32
+    tile.store %q, %1 : !tile.ptr<i64>, i64
+    %3 = tile.atomic_rmw xchg release gpu %p, %2 {kgpu.passes_turn} : !tile.ptr<i32>, i32
+    %5 = tile.atomic_rmw xchg release gpu %p, %2 : !tile.ptr<i32>, i32
+    %4 = tile.atomic_rmw xchg relaxed gpu %p, %n : !tile.ptr<i32>, i32
+    tile.store %p, %4 : !tile.ptr<i32>, i32
+    return
+  }
+}
