@@ -9,6 +9,8 @@ import re
 import resource
 import time
 
+import kiln
+import kiln.language as kl
 import pytest
 from kiln import toolchain
 from kiln.kernels.case import blank
@@ -186,11 +188,12 @@ def test_partial_sums_pass_no_shared_memory(tile: GemmPlan):
     accumulators = tile.m * tile.n // (128 * tile.sharers)
     groups = tile.consumers // tile.sharers
     # The thread that counts releases what all threads have stored, and acquires what others have.
-    order = re.findall(r"bar\.sync|fence\.acq_rel\.gpu|atom\.relaxed\.gpu|st\.global\.v2|ld\.global\.v2", ptx)
+    words = r"bar\.sync|fence\.acq_rel\.gpu|atom\.relaxed\.gpu|ld\.acquire\.gpu|st\.global\.v2|ld\.global\.v2"
+    order = re.findall(words, ptx)
     text = " ".join(word for i, word in enumerate(order) if word != order[i - 1])
     counted = "st.global.v2 bar.sync fence.acq_rel.gpu atom.relaxed.gpu fence.acq_rel.gpu bar.sync ld.global.v2"
     assert text.count(counted) == groups
-    asked = "atom.relaxed.gpu fence.acq_rel.gpu bar.sync st.global.v2"  # by the first part, before it is stored
+    asked = "ld.acquire.gpu bar.sync st.global.v2"  # by the first part, before it is stored
     assert text.count(asked) == groups
     # Stored once; loaded once as the first part and once to be added.
     assert len(re.findall(r"st\.global\.v2\.b32", ptx)) == groups * accumulators // 2
@@ -267,6 +270,29 @@ def test_a_result_may_overwrite_what_is_added(size: int, term: str):
     assert launch.options.get("cluster", 1) == 1
     usage = json.loads(launch.compile("sm_90a").metadata)["cuda"]["usage"]
     assert usage["spill_loads"] + usage["spill_stores"] == 0
+
+
+@kiln.jit
+def _added_in_place(a, b, x, n, M: kl.constexpr, N: kl.constexpr, K: kl.constexpr):
+    row, column = kl.program_id(0) * M, kl.program_id(1) * N
+    left = kl.make_tensor_descriptor(a, [n, n], [n, 1], [M, K])
+    right = kl.make_tensor_descriptor(b, [n, n], [n, 1], [K, N])
+    result = kl.make_tensor_descriptor(x, [n, n], [n, 1], [M, N])
+    sums = kl.zeros((M, N), kl.float32)
+    for k in range(0, n, K):
+        sums = kl.dot(left.load([row, k]), right.load([k, column]), sums)
+    result.store([row, column], (sums + result.load([row, column]).to(kl.float32)).to(kl.float16))
+
+
+def test_a_cluster_may_overwrite_what_it_loads():
+    """A role of a cluster has no barrier to order that by: the kernel has no roles, and a remark says why."""
+    a, b, x = (blank((1024, 1024), "float16") for _ in range(3))
+    (launch,) = launches_of(
+        lambda: _added_in_place[(4, 8)](a, b, x, 1024, M=256, N=128, K=64, cluster=2, num_warps=8), of_target("sm_90a")
+    )
+    artifact = launch.compile("sm_90a")
+    assert not json.loads(artifact.metadata)["cuda"].get("roles")
+    assert any("loads what it stores" in each["message"] for each in artifact.diagnostics)
 
 
 @pytest.mark.parametrize("m, n, epilogue, names", [

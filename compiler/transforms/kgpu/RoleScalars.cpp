@@ -63,6 +63,8 @@ bool Role::follows(Operation *op) {
   if (isa<AcquireOp, CommitOp, ReceiveOp, ReleaseOp, CopyInOp, CopyBlockOp, CopyTileOp, CopyOutOp, CopyOutWaitOp,
           FenceAsyncOp, WarpgroupMmaOp, MmaWaitOp>(op))
     return true;
+  if (auto atomic = dyn_cast<tile::AtomicRMWOp>(op))
+    return atomic.getSem() != tile::MemSemantic::Relaxed;
   return !isView(op) && llvm::any_of(op->getOperandTypes(), [](Type type) { return isa<MemType>(type); });
 }
 

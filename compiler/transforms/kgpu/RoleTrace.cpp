@@ -132,8 +132,12 @@ LogicalResult RoleTrace::visit(Operation *op) {
   }
   if (auto wait = dyn_cast<CopyOutWaitOp>(op)) {
     settle(op, copies, int32_t(wait.getPending()));
+    while (!wait.getRead() && unwritten.size() > size_t(int32_t(wait.getPending())))
+      unwritten.pop_front();
     return success();
   }
+  if (auto atomic = dyn_cast<tile::AtomicRMWOp>(op))
+    return visitAtomic(atomic);
   if (isa<FenceAsyncOp>(op)) {
     unfenced.clear();
     return success();
@@ -431,6 +435,29 @@ LogicalResult RoleTrace::visitProduct(WarpgroupMmaOp op) {
   return success();
 }
 
+/// Programs take turns by a number in memory: whoever acquires it next expects what this program has added in its turn.
+/// The turn that a release ends began no later than the last acquire, since a role may begin its next turn's copies
+/// before that.
+LogicalResult RoleTrace::visitAtomic(tile::AtomicRMWOp op) {
+  using tile::MemSemantic;
+  bool releases = op.getSem() == MemSemantic::Release || op.getSem() == MemSemantic::AcqRel;
+  auto early = llvm::find_if(
+      unwritten, [&](const auto &copy) { return CopyOutOp(copy.first).getKind() && copy.second < lastAcquired; });
+  if (releases && early != unwritten.end()) {
+    InFlightDiagnostic error = op.emitOpError(
+        "expected a kgpu.copy_out_wait for copies before the last acquire (because whoever acquires what "
+        "this releases expects them in global memory), got one that may not be there");
+    error.attachNote(CopyOutOp(early->first).getLoc()) << "the copy";
+    return error;
+  }
+  if (releases && op->hasAttr(kPassesTurnAttrName))
+    lastPassed = unwritten.empty() ? nullptr : op.getOperation();
+  if (op.getSem() == MemSemantic::Acquire || op.getSem() == MemSemantic::AcqRel)
+    lastAcquired = clock;
+  followScalars(op, clock);
+  return success();
+}
+
 bool RoleTrace::isMade(Operation *copy) {
   Value when = isa<CopyBlockOp>(copy) ? cast<CopyBlockOp>(copy).getWhen() : cast<CopyTileOp>(copy).getWhen();
   return !when || decide(when);
@@ -442,6 +469,7 @@ LogicalResult RoleTrace::visitAccesses(Operation *op) {
     if (failed(readsOf(op, copy.getMem(), out.reads)))
       return failure();
     copies.push_back(out);
+    unwritten.push_back({copy, clock});
     return success();
   }
   auto effects = dyn_cast<MemoryEffectOpInterface>(op);
@@ -502,6 +530,9 @@ LogicalResult RoleTrace::finish() {
              << " to release each slot that it receives (because its producer would wait forever), got " << use.released
              << " of " << use.received.size();
   }
+  if (lastPassed)
+    return lastPassed->emitOpError("expected a kgpu.copy_out_wait for all copies before the role's last turn ends "
+                                   "(because no other turn may have begun), got one that may not be there");
   if (!products.empty())
     return products.front().op->emitOpError("expected a kgpu.mma_wait for this before its role ends (because the "
                                             "product may still be reading its memory), got none");

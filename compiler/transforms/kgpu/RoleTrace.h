@@ -3,6 +3,7 @@
 // This looks only at the role's own steps; VerifyChannels.cpp relates them to those of other roles.
 #pragma once
 #include "compiler/transforms/kgpu/RoleScalars.h"
+#include "dialects/tile/TileOps.h"
 #include <deque>
 #include <set>
 
@@ -72,6 +73,7 @@ private:
   mlir::LogicalResult visitReceivedAgain(ReceiveOp op);
   mlir::LogicalResult visitRelease(ReleaseOp op);
   mlir::LogicalResult visitProduct(WarpgroupMmaOp op);
+  mlir::LogicalResult visitAtomic(tile::AtomicRMWOp op);
   mlir::LogicalResult visitAccesses(mlir::Operation *op);
   mlir::LogicalResult finish();
 
@@ -110,6 +112,10 @@ private:
   llvm::ArrayRef<bool> ofOneReader;    ///< by channel: one role receives all of its slots, and another fills them
   llvm::DenseMap<mlir::Value, Memory> memories;
   std::deque<UnderWay> products, copies;
+  /// Copies to global memory that may not be there yet, and when they began.
+  std::deque<std::pair<CopyOutOp, int64_t>> unwritten;
+  int64_t lastAcquired = 0;              ///< when an atomic last acquired what another program has released
+  mlir::Operation *lastPassed = nullptr; ///< the last atomic that passes a turn on, if copies were not there yet
   /// How often each part of the slots being filled was filled.
   std::map<std::pair<unsigned, int64_t>, llvm::SmallVector<int64_t>> fills;
   /// Copy groups that each thread has closed, over all channels: the slot (channel, place) that each was for.

@@ -1,4 +1,5 @@
 // kiln-choose-schedule: chooses which schedule a kernel gets, and its parameters.
+#include "compiler/analysis/Disjoint.h"
 #include "compiler/transforms/schedule/ChainedProducts.h"
 #include "compiler/transforms/schedule/Passes.h"
 #include "compiler/transforms/schedule/Schedule.h"
@@ -132,7 +133,7 @@ std::optional<Schedule> Chooser::withRoles(std::string &why) {
     if (!streams)
       return std::nullopt;
     auto loads = llvm::map_to_vector(streams->blocks, [](auto &entry) { return entry.first; });
-    if (!mayRunAhead(kernel, loads, why))
+    if (!mayRunAhead(kernel, loads, why, findTurns(kernel)))
       return std::nullopt;
     if (ctas == 1) {
       auto schedule = chooseStreams(kernel, *streams, target, alignment, askedStages, askedConsumers, why);
@@ -323,7 +324,29 @@ bool Chooser::mayEndApart(ProductLoop &product, ArrayRef<Beside> blocks, const S
   return mayStoreApart(store->tile, ctas, schedule.consumers);
 }
 
+/// The kernel reads global memory that it also writes, but for what it reads and writes through the same pointers.
+static bool rereads(func::FuncOp kernel) {
+  SmallVector<Operation *> reads, writes;
+  kernel.walk([&](Operation *op) {
+    if (writesGlobal(op))
+      writes.push_back(op);
+    else if (isGlobalRead(op))
+      reads.push_back(op);
+  });
+  return llvm::any_of(reads, [&](Operation *read) {
+    return llvm::any_of(writes, [&](Operation *write) {
+      Value pointer = globalEffect(read)->pointer;
+      bool alike = pointer && !isa<tile::DescType>(pointer.getType()) && pointer == globalEffect(write)->pointer;
+      return !alike && !areDisjoint(read, write);
+    });
+  });
+}
+
 std::optional<Schedule> Chooser::withRoles(ProductLoop &product, std::string &why) {
+  if (ctas > 1 && rereads(kernel)) {
+    why = "the kernel loads what it stores, and a role of a cluster has no barrier to order its accesses by";
+    return std::nullopt;
+  }
   Schedule schedule;
   schedule.name = asked == "pingpong" ? "pingpong" : "cooperative";
   if (schedule.inTurns() && !product.around.empty()) {

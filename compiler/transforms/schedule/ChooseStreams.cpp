@@ -101,12 +101,18 @@ std::optional<Schedule> schedule::chooseStreams(func::FuncOp kernel, Streams &st
     }
     held += llvm::alignTo(memory->getBytes(), 1024);
   }
-  // Step-by-step reductions into global memory leave through their own memory.
+  // Blocks that are added to global memory leave through slots of their own, one for each type.
   llvm::SmallDenseSet<Type> reduced;
-  for (tile::DescReduceOp op : copyableReductions(kernel, alignment)) {
+  SmallVector<tile::DescReduceOp> reductions = copyableReductions(kernel, alignment);
+  for (const Turn &turn : findTurns(kernel))
+    if (!llvm::all_of(turn.reductions, [&](tile::DescReduceOp op) { return llvm::is_contained(reductions, op); })) {
+      why = "the copy engine cannot make a reduction that programs make in turns";
+      return std::nullopt;
+    }
+  for (tile::DescReduceOp op : reductions) {
     kgpu::MemType memory = *reductionMemory(op, alignment);
     if (reduced.insert(memory).second)
-      held += llvm::alignTo(memory.getBytes(), 1024);
+      held += llvm::alignTo(memory.getBytes(), 1024) + 16;
   }
   // Results of one type leave one after the other.
   llvm::SmallDenseSet<Type> types;

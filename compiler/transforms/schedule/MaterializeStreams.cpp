@@ -1,12 +1,15 @@
 // Writes out the schedule of several products. Each role is a clone of the kernel, loops included. The load role fills
 // a slot where the kernel loads. The multiply role receives it there, begins products where they appear, and waits for
-// each where its result is first used. At the end of a loop body all products have been waited for.
+// each where its result is first used. At the end of a loop body all products have been waited for. Where the kernel
+// adds a block to memory, the multiply role stores it in a slot, from which the add role has the copy engine add it: so
+// nobody in the multiply role waits for the copy engine, or for all of its threads to have stored.
 //
 // A rotated loop begins the first product of the next step under the last ones of this step:
 //
 //   begin S of step 0; wait
 //   for steps 1 ...: begin dP; P; begin dv; dS; begin dk of the step before; begin S of this step; wait
 //   begin dP; P; begin dv; dS; begin dk of the last step
+#include "compiler/analysis/Disjoint.h"
 #include "compiler/transforms/schedule/ChainedProducts.h"
 #include "compiler/transforms/schedule/RoleWriter.h"
 #include "compiler/transforms/schedule/Streams.h"
@@ -20,9 +23,9 @@ using namespace kiln::schedule;
 using namespace kiln::kgpu;
 
 namespace {
-enum class Role { Load, Multiply };
+enum class Role { Load, Multiply, Add };
 
-/// The channel of the blocks and vectors that arrive together.
+/// The channel of the blocks and vectors that arrive together, or of a block that is added to memory.
 struct Ring {
   SmallVector<Type> memories;
   SmallVector<Value> maps;
@@ -49,9 +52,14 @@ private:
   void makeRings();
   void writeRole(scf::ForOp programs, Role role);
   void writeStore(tile::DescStoreOp store, IRMapping &map);
-  void writeReduction(tile::DescReduceOp op, IRMapping &map);
-  /// Waits until the previous result has left its memory, once per block: before a barrier that is needed anyway.
-  void waitForOutlets();
+  /// Begins or ends a turn in the add role. Its end is put off until the next turn's blocks are on their way, by which
+  /// time its own are in memory; but not while the next turn is waited for, as that might wait for this one's end.
+  /// `last`: whether there is such an end, where it is and what it writes.
+  void writeTurn(Operation &op, IRMapping &map, MutableArrayRef<Value> last);
+  /// Ends the turn that was put off, if there is one, when all but `later` groups of copies are in memory.
+  void endTurn(ArrayRef<Value> last, uint32_t later);
+  /// Fills a slot with a block, or has the copy engine add it to memory from there.
+  void writeReduction(tile::DescReduceOp op, Role role, IRMapping &map, Value &cursor);
   /// Allocates memory for the whole multiply role.
   Value allocate(MemType memory);
   void cloneBlock(Block &from, Role role, IRMapping &map, MutableArrayRef<Value> cursors);
@@ -59,9 +67,9 @@ private:
   void cloneRotated(RotatedLoop &rotated, IRMapping &map, MutableArrayRef<Value> cursors);
   /// Receives the slot of `step` and begins its first product.
   void beginStep();
-  /// The rest of a step, whose slot is at `cursor`. `next`: the step that begins meanwhile, if there is one.
+  /// The rest of a step. `next`: the step that begins meanwhile, if there is one.
   struct Step;
-  void cloneRest(RotatedLoop &rotated, IRMapping &map, Value cursor, MutableArrayRef<Value> cursors, Step *next);
+  void cloneRest(RotatedLoop &rotated, IRMapping &map, MutableArrayRef<Value> cursors, Step *next);
   void cloneLoop(scf::ForOp loop, Role role, IRMapping &map, MutableArrayRef<Value> cursors);
   void fill(const Streams::Group &group, IRMapping &map, Value &cursor);
   void reach(Value value, IRMapping &map);
@@ -82,6 +90,7 @@ private:
   func::FuncOp kernel;
   Schedule schedule;
   Streams streams;
+  SmallVector<Turn> turns; ///< of reductions
   ImplicitLocOpBuilder b;
   SmallVector<Ring> rings;
   llvm::DenseMap<Operation *, unsigned> ringOf;       ///< by the first load of a group
@@ -99,15 +108,19 @@ private:
   };
   llvm::MapVector<Operation *, Store> stores;
   llvm::SmallDenseMap<Type, Value> outlets; ///< memory that results of a type leave through, one after the other
-  llvm::MapVector<Operation *, Store> reductions;
+  struct Reduction {
+    MemType memory;
+    unsigned ring = 0;
+    Value map = {};
+  };
+  llvm::MapVector<Operation *, Reduction> reductions;
   llvm::DenseMap<Type, SmallVector<Value>> factors; ///< memory of computed operands
   /// The block being written.
   struct Inside {
     SmallVector<Begun> begun; ///< in flight, in program order
     /// Operands that were stored, here or in an enclosing block, and where.
     SmallVector<std::pair<Value, Value>> stored;
-    bool reduces = false;   ///< it has a reduction
-    bool hasWaited = false; ///< what leaves through memory has left
+    bool reduces = false; ///< it has a reduction
   } inside;
   Inside enter(Block &block);
   /// A step of a rotated loop that begins during the one before.
@@ -143,6 +156,21 @@ void Writer::makeRings() {
       groups[group.front()] = group;
     }
     rings.push_back(std::move(ring));
+  }
+  llvm::SmallDenseMap<Type, unsigned> byType;
+  for (auto &[op, reduction] : reductions) {
+    auto desc = cast<tile::DescReduceOp>(op).getDesc().getDefiningOp<tile::MakeDescOp>();
+    MemType memory = reduction.memory;
+    reduction.map = mapOf(b, desc, memory, /*pieces=*/1);
+    auto [known, fresh] = byType.try_emplace(memory, rings.size());
+    reduction.ring = known->second;
+    if (!fresh)
+      continue;
+    auto type = ChannelType::get(b.getContext(), /*slots=*/1, memory);
+    rings.push_back({{memory},
+                     {},
+                     ChannelOp::create(b, type, Completion::Threads, /*fillers=*/4 * schedule.consumers,
+                                       /*readers=*/1, /*offset=*/IntegerAttr())});
   }
 }
 
@@ -223,8 +251,6 @@ Value Writer::memoryOf(const StreamFactor &factor, IRMapping &map) {
       SmallVector<Value> &places = factors[type];
       if (used == places.size())
         places.push_back(allocate(*streams.factorMemory(type, schedule.consumers)));
-      if (inside.reduces)
-        waitForOutlets();
       LocalStoreOp::create(b, map.lookup(factor.tile), places[used]);
       inside.stored.push_back({factor.tile, places[used]});
       known = std::prev(inside.stored.end());
@@ -292,8 +318,9 @@ void Writer::settleFor(Operation *op, IRMapping &map) {
 //===----------------------------------------------------------------------===//
 
 bool Writer::streamsIn(Operation *op) {
-  return llvm::any_of(streams.blocks, [&](auto &entry) { return op->isProperAncestor(entry.first); }) ||
-         llvm::any_of(streams.dots, [&](tile::DotOp dot) { return op->isProperAncestor(dot); });
+  auto contains = [op](Operation *other) { return op->isProperAncestor(other); };
+  return llvm::any_of(llvm::make_first_range(streams.blocks), contains) || llvm::any_of(streams.dots, contains) ||
+         llvm::any_of(llvm::make_first_range(reductions), contains);
 }
 
 /// Every operand exists in this role, or is defined before the loop over programs.
@@ -362,10 +389,16 @@ void Writer::cloneOp(Operation &op, Role role, IRMapping &map, MutableArrayRef<V
     Value &cursor = cursors[ringOf[&op]];
     if (role == Role::Load) {
       fill(group->second, map, cursor);
-    } else {
+    } else if (role == Role::Multiply) {
       receive(group->second, cursor);
       cursor = AdvanceOp::create(b, cursor.getType(), cursor);
     }
+  } else if (auto reduction = reductions.find(&op); reduction != reductions.end()) {
+    if (role != Role::Load)
+      writeReduction(cast<tile::DescReduceOp>(op), role, map, cursors[reduction->second.ring]);
+  } else if (isOrdering(turns, &op)) {
+    if (role == Role::Add)
+      writeTurn(op, map, cursors.drop_front(rings.size()));
   } else if (auto loop = dyn_cast<scf::ForOp>(op); loop && streamsIn(loop)) {
     settleFor(loop.getInitArgs(), map);
     cloneLoop(loop, role, map, cursors);
@@ -378,8 +411,6 @@ void Writer::cloneOp(Operation &op, Role role, IRMapping &map, MutableArrayRef<V
     settleFor(&op, map);
     if (stores.contains(&op))
       writeStore(cast<tile::DescStoreOp>(op), map);
-    else if (reductions.contains(&op))
-      writeReduction(cast<tile::DescReduceOp>(op), map);
     else
       b.clone(op, map);
   } else if (isScalarOrRead(op, kernel) && isKnown(op, map)) {
@@ -406,11 +437,10 @@ void Writer::beginStep() {
   parts = std::move(ofThisStep);
 }
 
-void Writer::cloneRest(RotatedLoop &rotated, IRMapping &map, Value cursor, MutableArrayRef<Value> cursors, Step *next) {
+void Writer::cloneRest(RotatedLoop &rotated, IRMapping &map, MutableArrayRef<Value> cursors, Step *next) {
   b.setLoc(rotated.group.front()->getLoc());
-  receive(rotated.group, cursor, /*again=*/true);
+  receive(rotated.group, cursors[ringOf[rotated.group.front()]], /*again=*/true);
   llvm::erase(slots.back().readers, rotated.lead);
-  inside.hasWaited = false;
   size_t storedOutside = inside.stored.size();
   Step *outer = std::exchange(step, next);
   tile::DotOp last = llvm::to_vector(rotated.loop.getBody()->getOps<tile::DotOp>()).back();
@@ -435,68 +465,67 @@ void Writer::cloneRest(RotatedLoop &rotated, IRMapping &map, Value cursor, Mutab
 void Writer::cloneRotated(RotatedLoop &rotated, IRMapping &map, MutableArrayRef<Value> cursors) {
   scf::ForOp loop = rotated.loop;
   auto of = [&](Value value) { return map.lookupOrDefault(value); };
-  auto yields = [&](IRMapping &own) {
-    return llvm::map_to_vector(loop.getYieldedValues(), [&](Value value) { return own.lookupOrDefault(value); });
+  auto yields = [&](IRMapping &inner, ArrayRef<Value> at) {
+    auto yielded =
+        llvm::map_to_vector(loop.getYieldedValues(), [&](Value value) { return inner.lookupOrDefault(value); });
+    llvm::append_range(yielded, at);
+    return yielded;
   };
-  Value &cursor = cursors[ringOf[rotated.group.front()]];
+  unsigned own = ringOf[rotated.group.front()], count = loop.getNumResults();
   SmallVector<Value> inits = llvm::map_to_vector(loop.getInitArgs(), of);
-  unsigned count = inits.size();
+  llvm::append_range(inits, cursors);
   b.setLoc(loop.getLoc());
   Value first = of(loop.getLowerBound()), end = of(loop.getUpperBound()), width = of(loop.getStep());
   Value runs = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, first, end);
-  SmallVector<Type> types(loop.getResultTypes());
-  types.push_back(cursor.getType());
+  SmallVector<Type> types(ValueRange(inits).getTypes());
   auto branch = scf::IfOp::create(b, types, runs, /*withElseRegion=*/true);
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(branch.elseBlock());
-    SmallVector<Value> skipped(inits);
-    skipped.push_back(cursor);
-    scf::YieldOp::create(b, skipped);
+    scf::YieldOp::create(b, inits);
 
     b.setInsertionPointToStart(branch.thenBlock());
     Inside outer = enter(*loop.getBody());
-    Step opening{rotated, map, cursor};
+    Step opening{rotated, map, cursors[own]};
     Step *around = std::exchange(step, &opening);
     beginStep();
     settle(0);
     step = around;
     slots.pop_back(); // the first iteration goes on with it
     b.setLoc(loop.getLoc());
-    // The step that is under way, its slot and its first product.
-    inits.append({first, cursor, opening.map.lookup(rotated.lead.getResult())});
+    // Followed by the step that is under way and its first product; its slot is where the cursor is.
+    inits.append({first, opening.map.lookup(rotated.lead.getResult())});
     Value second = arith::AddIOp::create(b, first, width);
     auto copy = scf::ForOp::create(b, second, end, width, inits);
     auto entered = [&](ValueRange values) {
-      IRMapping own = map;
-      own.map(loop.getRegionIterArgs(), values.take_front(count));
-      own.map(loop.getInductionVar(), values[count]);
-      own.map(rotated.lead.getResult(), values.back());
-      return own;
+      IRMapping inner = map;
+      inner.map(loop.getRegionIterArgs(), values.take_front(count));
+      inner.map(loop.getInductionVar(), values.drop_back().back());
+      inner.map(rotated.lead.getResult(), values.back());
+      return std::pair(inner, SmallVector<Value>(values.slice(count, cursors.size())));
     };
     {
       OpBuilder::InsertionGuard inBody(b);
       b.setInsertionPointToStart(copy.getBody());
-      ValueRange arguments = copy.getRegionIterArgs();
-      IRMapping current = entered(arguments);
-      Step next{rotated, map, AdvanceOp::create(b, cursor.getType(), arguments[count + 1])};
-      cloneRest(rotated, current, arguments[count + 1], cursors, &next);
+      auto [inner, at] = entered(copy.getRegionIterArgs());
+      Step next{rotated, map, AdvanceOp::create(b, at[own].getType(), at[own])};
+      cloneRest(rotated, inner, at, &next);
       slots.pop_back();
-      SmallVector<Value> yielded = yields(current);
-      yielded.append({copy.getInductionVar(), next.cursor, next.map.lookup(rotated.lead.getResult())});
+      at[own] = next.cursor;
+      SmallVector<Value> yielded = yields(inner, at);
+      yielded.append({copy.getInductionVar(), next.map.lookup(rotated.lead.getResult())});
       b.setLoc(loop.getLoc());
       scf::YieldOp::create(b, yielded);
     }
-    IRMapping last = entered(copy.getResults());
-    cloneRest(rotated, last, copy.getResult(count + 1), cursors, /*next=*/nullptr);
-    SmallVector<Value> results = yields(last);
+    auto [inner, at] = entered(copy.getResults());
+    cloneRest(rotated, inner, at, /*next=*/nullptr);
     b.setLoc(loop.getLoc());
-    results.push_back(AdvanceOp::create(b, cursor.getType(), copy.getResult(count + 1)));
-    scf::YieldOp::create(b, results);
+    at[own] = AdvanceOp::create(b, at[own].getType(), at[own]);
+    scf::YieldOp::create(b, yields(inner, at));
     inside = std::move(outer);
   }
-  map.map(loop.getResults(), branch.getResults().drop_back());
-  cursor = branch.getResults().back();
+  map.map(loop.getResults(), branch.getResults().take_front(count));
+  llvm::copy(branch.getResults().drop_front(count), cursors.begin());
 }
 
 /// Stores through shared memory once the previous result has left it; kiln-insert-barriers adds barriers and fences.
@@ -519,27 +548,69 @@ Value Writer::allocate(MemType memory) {
   return AllocOp::create(b, memory, /*offset=*/IntegerAttr());
 }
 
-void Writer::waitForOutlets() {
-  if (!std::exchange(inside.hasWaited, true))
+/// Products begun after the one that makes the block stay in flight.
+void Writer::writeReduction(tile::DescReduceOp op, Role role, IRMapping &map, Value &cursor) {
+  Reduction &found = reductions[op];
+  ChannelOp channel = rings[found.ring].channel;
+  if (role == Role::Multiply) {
+    settleFor(op, map);
+    auto slot = AcquireOp::create(b, TypeRange{found.memory}, channel, cursor);
+    LocalStoreOp::create(b, map.lookup(storedTile(op.getValue())), slot.getParts().front());
+    if (step && step->isDue && !step->hasBegun)
+      beginStep();
+    b.setLoc(op.getLoc());
+    FenceAsyncOp::create(b);
+    CommitOp::create(b, channel, cursor);
+    // All groups have read what they share, unless a product of it is in flight. They meet here, while their next
+    // products run, and not where the next step stores it.
+    if (!factors.empty())
+      BarrierOp::create(b, Scope::Role);
+  } else {
+    auto slot = ReceiveOp::create(b, TypeRange{found.memory}, channel, cursor);
+    auto offsets = llvm::map_to_vector(op.getOffsets(), [&](Value offset) { return map.lookupOrDefault(offset); });
+    CopyOutOp::create(b, slot.getParts().front(), found.map, offsets,
+                      b.getStringAttr(tile::stringifyRMWKind(op.getKind())));
     CopyOutWaitOp::create(b, /*read=*/true, /*pending=*/0);
+    ReleaseOp::create(b, channel, cursor, /*when=*/Value());
+  }
+  cursor = AdvanceOp::create(b, cursor.getType(), cursor);
 }
 
-/// Products begun after the one that is reduced stay in flight.
-void Writer::writeReduction(tile::DescReduceOp op, IRMapping &map) {
-  Store &found = reductions[op];
-  Value &memory = outlets[found.memory];
-  if (!memory)
-    memory = allocate(found.memory);
-  waitForOutlets();
-  LocalStoreOp::create(b, map.lookup(storedTile(op.getValue())), memory);
-  if (step && step->isDue && !step->hasBegun)
-    beginStep();
-  b.setLoc(op.getLoc());
-  SmallVector<Value> offsets;
-  for (Value offset : op.getOffsets())
-    offsets.push_back(map.lookupOrDefault(offset));
-  CopyOutOp::create(b, memory, found.map, offsets, b.getStringAttr(tile::stringifyRMWKind(op.getKind())));
-  inside.hasWaited = false;
+void Writer::endTurn(ArrayRef<Value> last, uint32_t later) {
+  auto branch = scf::IfOp::create(b, last[0], /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  CopyOutWaitOp::create(b, /*read=*/false, later);
+  tile::AtomicRMWOp end = turns.front().end;
+  IRMapping map;
+  map.map(end.getPtr(), last[1]);
+  map.map(end.getValue(), last[2]);
+  b.clone(*end, map)->setAttr(kPassesTurnAttrName, b.getUnitAttr());
+}
+
+void Writer::writeTurn(Operation &op, IRMapping &map, MutableArrayRef<Value> last) {
+  if (auto end = dyn_cast<tile::AtomicRMWOp>(op)) {
+    const Turn &turn = *llvm::find_if(turns, [&](const Turn &one) { return one.orders(end); });
+    endTurn(last, uint32_t(turn.reductions.size()));
+    last[0] = arith::ConstantOp::create(b, b.getBoolAttr(true));
+    last[1] = map.lookupOrDefault(end.getPtr());
+    last[2] = map.lookupOrDefault(end.getValue());
+    return;
+  }
+  auto loop = cast<scf::WhileOp>(op);
+  IRMapping once = map;
+  for (Operation &inner : loop.getBeforeBody()->without_terminator())
+    b.clone(inner, once);
+  Value waits = once.lookupOrDefault(loop.getConditionOp().getCondition());
+  auto branch = scf::IfOp::create(b, waits, /*withElseRegion=*/false);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.thenBlock());
+    endTurn(last, /*later=*/0);
+    b.clone(op, map);
+  }
+  Value none = arith::ConstantOp::create(b, b.getBoolAttr(false));
+  last[0] = arith::SelectOp::create(b, waits, none, last[0]);
 }
 
 void Writer::writeRole(scf::ForOp programs, Role role) {
@@ -547,8 +618,17 @@ void Writer::writeRole(scf::ForOp programs, Role role) {
   SmallVector<Value> inits;
   for (Ring &ring : rings)
     inits.push_back(CursorOp::create(b, ring.cursorType()));
+  bool inTurns = role == Role::Add && !turns.empty();
+  if (inTurns) {
+    tile::AtomicRMWOp end = turns.front().end;
+    inits.push_back(arith::ConstantOp::create(b, b.getBoolAttr(false)));
+    inits.push_back(pointerArgument(end.getPtr()));
+    inits.push_back(arith::ConstantOp::create(b, b.getZeroAttr(end.getValue().getType())));
+  }
   cloneLoop(programs, role, map, inits);
-  if (role == Role::Multiply && !(stores.empty() && reductions.empty()))
+  if (inTurns)
+    endTurn(ArrayRef(inits).drop_front(rings.size()), /*later=*/0);
+  if (role == Role::Multiply && !stores.empty())
     CopyOutWaitOp::create(b, /*read=*/true, /*pending=*/0);
   EndRoleOp::create(b);
 }
@@ -565,28 +645,33 @@ void Writer::run() {
       stores[store] = {*storeMemory(tile, /*ctas=*/1, /*swapped=*/false), Value()};
       descs.push_back(store.getDesc().getDefiningOp<tile::MakeDescOp>());
     }
+  turns = findTurns(kernel);
   for (tile::DescReduceOp op : copyableReductions(kernel, alignment)) {
-    reductions[op] = {*reductionMemory(op, alignment), Value()};
+    reductions[op] = {*reductionMemory(op, alignment)};
     descs.push_back(op.getDesc().getDefiningOp<tile::MakeDescOp>());
   }
   hoistDescriptors(kernel, descs, b);
-  for (auto &[op, reduction] : reductions)
-    reduction.map = mapOf(b, cast<tile::DescReduceOp>(op).getDesc().getDefiningOp<tile::MakeDescOp>(), reduction.memory,
-                          /*pieces=*/1);
   for (auto &[op, store] : stores)
     store.map =
         mapOf(b, cast<tile::DescStoreOp>(op).getDesc().getDefiningOp<tile::MakeDescOp>(), store.memory, /*pieces=*/1);
   makeRings();
-  scf::ForOp programs = makePersistent(kernel, b);
+  // Where blocks are added to memory, programs may differ in length and wait for each other: the hardware then begins
+  // them in order, one where another has ended. A persistent kernel's blocks could wait for one that has no place.
+  scf::ForOp programs = reductions.empty() ? makePersistent(kernel, b) : makeSingle(b);
   b.setInsertionPoint(programs);
   b.setLoc(programs.getLoc());
   // Two groups have 192 registers of accumulators and products: the rest of 232 would not hold their ring positions.
-  RoleBodies bodies = makeRoles(b, schedule.consumers, /*inTurns=*/false, /*moved=*/schedule.consumers == 2 ? 8 : 0);
+  RoleBodies bodies = makeRoles(b, schedule.consumers, /*inTurns=*/false, /*moved=*/schedule.consumers == 2 ? 8 : 0,
+                                /*adds=*/!reductions.empty());
   multiply = bodies.multiply;
   b.setInsertionPointToStart(bodies.load);
   writeRole(programs, Role::Load);
   b.setInsertionPointToStart(bodies.multiply);
   writeRole(programs, Role::Multiply);
+  if (bodies.add) {
+    b.setInsertionPointToStart(bodies.add);
+    writeRole(programs, Role::Add);
+  }
   programs.erase();
   kernel->removeAttr(kgpu::kScheduleAttrName);
 }

@@ -266,10 +266,13 @@ static StringRef whyTheyWait(Operation *op, bool looks) {
   return "";
 }
 
-bool schedule::mayRunAhead(func::FuncOp kernel, ArrayRef<Operation *> loads, std::string &why) {
+bool schedule::mayRunAhead(func::FuncOp kernel, ArrayRef<Operation *> loads, std::string &why, ArrayRef<Turn> turns) {
   SmallVector<Operation *> stores;
-  bool looks = kernel.walk([](scf::WhileOp) { return WalkResult::interrupt(); }).wasInterrupted();
+  bool looks = false;
+  kernel.walk([&](scf::WhileOp loop) { looks |= !isOrdering(turns, loop); });
   WalkResult result = kernel.walk([&](Operation *op) {
+    if (isOrdering(turns, op))
+      return WalkResult::advance();
     why = whyTheyWait(op, looks).str();
     if (writesGlobal(op))
       stores.push_back(op);

@@ -1,6 +1,7 @@
 // The loop that a schedule overlaps: it multiplies what it loads through descriptors and adds to an accumulator.
 #pragma once
 #include "compiler/analysis/Alignment.h"
+#include "compiler/transforms/schedule/Turns.h"
 #include "dialects/kgpu/KgpuOps.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -57,8 +58,9 @@ bool mayCopyOut(tile::DescReduceOp op, const AlignmentAnalysis &alignment, std::
 /// from scalars in memory that the kernel does not write.
 bool isScalarWork(mlir::ValueRange values, mlir::func::FuncOp kernel, bool reads = false);
 
-/// Programs of the kernel are independent, and do not store what these loads read: one block may run several of them,
-/// loading for the next while it stores.
-bool mayRunAhead(mlir::func::FuncOp kernel, llvm::ArrayRef<mlir::Operation *> loads, std::string &why);
+/// Programs of the kernel are independent but for `turns`, and do not store what these loads read: one block may run
+/// several of them, loading for the next while it stores.
+bool mayRunAhead(mlir::func::FuncOp kernel, llvm::ArrayRef<mlir::Operation *> loads, std::string &why,
+                 llvm::ArrayRef<Turn> turns = {});
 
 } // namespace kiln::schedule

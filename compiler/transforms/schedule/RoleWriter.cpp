@@ -43,6 +43,23 @@ Value schedule::mapOf(ImplicitLocOpBuilder &b, tile::MakeDescOp desc, MemType me
   return TensorMapOp::create(b, TensorMapType::get(b.getContext()), desc, box, plan.swizzle);
 }
 
+/// Moves everything after the loop except the return, the program, into it.
+static void moveInto(scf::ForOp loop) {
+  SmallVector<Operation *> program;
+  for (Operation *op = loop->getNextNode(); !op->hasTrait<OpTrait::IsTerminator>(); op = op->getNextNode())
+    program.push_back(op);
+  for (Operation *op : program)
+    op->moveBefore(loop.getBody()->getTerminator());
+}
+
+scf::ForOp schedule::makeSingle(ImplicitLocOpBuilder &b) {
+  Type i32 = b.getI32Type();
+  Value zero = arith::ConstantIntOp::create(b, i32, 0), one = arith::ConstantIntOp::create(b, i32, 1);
+  auto loop = scf::ForOp::create(b, zero, one, one);
+  moveInto(loop);
+  return loop;
+}
+
 scf::ForOp schedule::makePersistent(func::FuncOp kernel, ImplicitLocOpBuilder &b) {
   Type i32 = b.getI32Type();
   Value sizes[3];
@@ -53,12 +70,7 @@ scf::ForOp schedule::makePersistent(func::FuncOp kernel, ImplicitLocOpBuilder &b
   Value first = FirstProgramOp::create(b, i32), step = ProgramStepOp::create(b, i32);
   auto loop = scf::ForOp::create(b, first, count, step);
   Block *body = loop.getBody();
-  // Everything after the loop except the return is the program.
-  SmallVector<Operation *> program;
-  for (Operation *op = loop->getNextNode(); !op->hasTrait<OpTrait::IsTerminator>(); op = op->getNextNode())
-    program.push_back(op);
-  for (Operation *op : program)
-    op->moveBefore(body->getTerminator());
+  moveInto(loop);
   b.setInsertionPointToStart(body);
   Value number = loop.getInductionVar();
   Value ids[3];
@@ -97,29 +109,36 @@ bool schedule::isScalarOrRead(Operation &op, func::FuncOp kernel) {
   return isScalarOp(op) || (isa<tile::LoadOp>(op) && !isTile && isConstantRead(kernel, &op));
 }
 
-RoleBodies schedule::makeRoles(ImplicitLocOpBuilder &b, int32_t consumers, bool inTurns, int32_t moved) {
-  SmallVector<StringRef> names = {"load"};
-  SmallVector<int32_t> warps = {1}, groups = {1}, registers = {kLoadRegisters[consumers] - moved * consumers};
-  auto add = [&](StringRef name, int32_t together) {
+RoleBodies schedule::makeRoles(ImplicitLocOpBuilder &b, int32_t consumers, bool inTurns, int32_t moved, bool adds) {
+  SmallVector<StringRef> names;
+  SmallVector<int32_t> warps, groups, registers;
+  auto add = [&](StringRef name, int32_t wide, int32_t together, int32_t held) {
     names.push_back(name);
-    warps.push_back(4);
+    warps.push_back(wide);
     groups.push_back(together);
-    registers.push_back(kMultiplyRegisters[consumers] + moved);
+    registers.push_back(held);
+    return unsigned(names.size()) - 1;
   };
+  unsigned load = 0, multiply = 0, odd = 0, adding = 0;
+  auto addCopying = [&] {
+    int32_t held = kLoadRegisters[consumers] - moved * consumers;
+    load = add("load", 1, 1, held);
+    if (adds)
+      adding = add("add", 1, 1, held);
+  };
+  // A single group needs none of the load warp's registers. Warps that copy then come last, without idle warps.
+  bool copyFirst = consumers > 1;
+  if (copyFirst)
+    addCopying();
+  int32_t held = kMultiplyRegisters[consumers] + moved;
   if (inTurns) {
-    add("multiply_even", 1);
-    add("multiply_odd", 1);
+    multiply = add("multiply_even", 4, 1, held);
+    odd = add("multiply_odd", 4, 1, held);
   } else {
-    add("multiply", consumers);
+    multiply = add("multiply", 4, consumers, held);
   }
-  // A single group needs none of the load warp's registers. The load warp then comes last, without idle warps.
-  bool loadFirst = consumers > 1;
-  if (!loadFirst) {
-    std::swap(names[0], names[1]);
-    std::swap(warps[0], warps[1]);
-    std::swap(groups[0], groups[1]);
-    std::swap(registers[0], registers[1]);
-  }
+  if (!copyFirst)
+    addCopying();
   OperationState state(b.getLoc(), RolesOp::getOperationName());
   state.addAttribute("names", b.getStrArrayAttr(names));
   state.addAttribute("warps", b.getDenseI32ArrayAttr(warps));
@@ -131,5 +150,5 @@ RoleBodies schedule::makeRoles(ImplicitLocOpBuilder &b, int32_t consumers, bool 
   for (Region &body : roles.getBodies())
     body.emplaceBlock();
   auto bodyOf = [&](unsigned i) { return &roles.getBodies()[i].front(); };
-  return {bodyOf(loadFirst ? 0 : 1), bodyOf(loadFirst ? 1 : 0), inTurns ? bodyOf(2) : nullptr};
+  return {bodyOf(load), bodyOf(multiply), inTurns ? bodyOf(odd) : nullptr, adds ? bodyOf(adding) : nullptr};
 }

@@ -16,6 +16,8 @@ mlir::Value mapOf(mlir::ImplicitLocOpBuilder &b, tile::MakeDescOp desc, kgpu::Me
 
 /// Moves the program, everything from `b` on, into a loop over the programs that this block runs.
 mlir::scf::ForOp makePersistent(mlir::func::FuncOp kernel, mlir::ImplicitLocOpBuilder &b);
+/// The same, where each block runs one program: a loop of one iteration.
+mlir::scf::ForOp makeSingle(mlir::ImplicitLocOpBuilder &b);
 
 /// Scalar and without effects: the load role computes it too.
 bool isScalarOp(mlir::Operation &op);
@@ -24,10 +26,12 @@ bool isScalarOrRead(mlir::Operation &op, mlir::func::FuncOp kernel);
 
 /// Creates the empty bodies of the roles of a kernel with `consumers` multiply groups: one multiply role for all
 /// groups, or, if two groups take turns, one for even programs and one for `odd` ones. Each multiply thread gets
-/// `moved` more registers than usual, taken from the load role.
+/// `moved` more registers than usual, taken from the load role. With `adds` a warp beside the load role's has the copy
+/// engine add to memory.
 struct RoleBodies {
-  mlir::Block *load, *multiply, *odd;
+  mlir::Block *load, *multiply, *odd, *add;
 };
-RoleBodies makeRoles(mlir::ImplicitLocOpBuilder &b, int32_t consumers, bool inTurns = false, int32_t moved = 0);
+RoleBodies makeRoles(mlir::ImplicitLocOpBuilder &b, int32_t consumers, bool inTurns = false, int32_t moved = 0,
+                     bool adds = false);
 
 } // namespace kiln::schedule

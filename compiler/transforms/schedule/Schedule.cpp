@@ -1,6 +1,7 @@
 // A schedule's attribute, and the memory it takes.
 #include "compiler/transforms/schedule/Schedule.h"
 #include "compiler/analysis/Disjoint.h"
+#include "compiler/transforms/schedule/Turns.h"
 #include "dialects/kgpu/BarrierUse.h"
 #include "dialects/layout/Builder.h"
 #include "mlir/IR/Builders.h"
@@ -179,10 +180,11 @@ tile::DescLoadOp schedule::replaceableLoad(const ProductLoop &product, tile::Des
   return {};
 }
 
-/// Only reductions of the same kind may touch what `op` reduces into, and nothing in the kernel may order accesses: the
-/// copy engine may perform the reduction at any time until the kernel ends.
+/// Only reductions of the same kind may touch what `op` reduces into, and nothing in the kernel but turns may order
+/// accesses: the copy engine may perform the reduction at any time until the turn or the kernel ends.
 static bool isAlone(tile::DescReduceOp op) {
   auto kernel = op->getParentOfType<func::FuncOp>();
+  SmallVector<Turn> turns = findTurns(kernel);
   return !kernel
               .walk([&](Operation *other) {
                 auto alike = dyn_cast<tile::DescReduceOp>(other);
@@ -190,7 +192,8 @@ static bool isAlone(tile::DescReduceOp op) {
                   return WalkResult::advance();
                 // Memory order that the engine would have to respect.
                 kgpu::BarrierUses uses = kgpu::barriersOf(other);
-                bool orders = isa<tile::AtomicRMWOp, tile::AtomicCASOp>(other) && (uses.before || uses.after);
+                bool orders = isa<tile::AtomicRMWOp, tile::AtomicCASOp>(other) && (uses.before || uses.after) &&
+                              !isOrdering(turns, other);
                 bool touches = globalEffect(other) && !areDisjoint(other, op);
                 return orders || touches ? WalkResult::interrupt() : WalkResult::advance();
               })

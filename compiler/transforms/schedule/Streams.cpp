@@ -4,6 +4,7 @@
 #include "dialects/layout/Constructors.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
+#include "mlir/Transforms/RegionUtils.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -144,6 +145,14 @@ static std::optional<Stream> streamOf(tile::DescLoadOp load) {
   return alone ? std::optional(stream) : std::nullopt;
 }
 
+/// Adds what every role needs of a loop: its bounds, and the scalars that it carries.
+static void appendSteering(scf::ForOp loop, SmallVectorImpl<Value> &steered) {
+  llvm::append_values(steered, loop.getLowerBound(), loop.getUpperBound(), loop.getStep());
+  for (Value value : loop.getYieldedValues())
+    if (!isa<RankedTensorType>(value.getType()))
+      steered.push_back(value);
+}
+
 /// The accumulator is zero, or a value that the dot's own loop carries and nothing else uses.
 static bool isSummed(tile::DotOp dot) {
   if (matchPattern(dot.getAcc(), m_AnyZeroFloat()))
@@ -183,7 +192,7 @@ std::optional<Streams> schedule::findStreams(func::FuncOp kernel, std::string &w
   for (auto &[op, stream] : streams.blocks) {
     llvm::append_range(steered, stream.load.getOffsets());
     for (Operation *parent = op->getParentOp(); loops && parent != kernel; parent = parent->getParentOp())
-      llvm::append_range(steered, parent->getOperands().take_front(3));
+      appendSteering(cast<scf::ForOp>(parent), steered);
   }
   for (tile::DotOp dot : streams.dots) {
     streams.parts.insert(dot);
@@ -237,11 +246,31 @@ SmallVector<tile::DescStoreOp> schedule::copyableStores(func::FuncOp kernel, con
   return stores;
 }
 
+/// A role that holds no tiles can follow the loops around the op to its block.
+static bool isReached(tile::DescReduceOp op, ArrayRef<Turn> turns, func::FuncOp kernel) {
+  SmallVector<Value> steered(op.getOffsets());
+  for (const Turn &turn : turns)
+    if (llvm::is_contained(turn.reductions, op)) {
+      llvm::append_range(steered, turn.end->getOperands());
+      SetVector<Value> used;
+      getUsedValuesDefinedAbove(turn.begin->getRegions(), used);
+      llvm::append_range(steered, used);
+    }
+  for (Operation *parent = op->getParentOp(); parent != kernel; parent = parent->getParentOp()) {
+    auto loop = dyn_cast<scf::ForOp>(parent);
+    if (!loop)
+      return false;
+    appendSteering(loop, steered);
+  }
+  return isScalarWork(steered, kernel, /*reads=*/true);
+}
+
 SmallVector<tile::DescReduceOp> schedule::copyableReductions(func::FuncOp kernel, const AlignmentAnalysis &alignment) {
   SmallVector<tile::DescReduceOp> reductions;
+  SmallVector<Turn> turns = findTurns(kernel);
   kernel.walk([&](tile::DescReduceOp op) {
     auto tile = cast<RankedTensorType>(storedTile(op.getValue()).getType());
-    if (tile.getRank() == 2 && reductionMemory(op, alignment))
+    if (tile.getRank() == 2 && isReached(op, turns, kernel) && reductionMemory(op, alignment))
       reductions.push_back(op);
   });
   return reductions;

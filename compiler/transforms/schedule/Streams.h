@@ -2,6 +2,7 @@
 // of keys) or streamed (blocks of queries), and some products multiply the results of others.
 #pragma once
 #include "compiler/transforms/schedule/Schedule.h"
+#include "compiler/transforms/schedule/Turns.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/MapVector.h"
@@ -78,7 +79,7 @@ std::optional<kgpu::MemType> slotMemory(const Stream &stream);
 /// Stores after the loops, of blocks of rank 2 (or reshaped from it), that the copy engine could perform.
 llvm::SmallVector<tile::DescStoreOp> copyableStores(mlir::func::FuncOp kernel, const AlignmentAnalysis &alignment);
 
-/// Reductions of blocks, in or after the loops, that the copy engine can perform.
+/// Reductions of blocks, in or after the loops, that the copy engine can perform, in turns or in any order.
 llvm::SmallVector<tile::DescReduceOp> copyableReductions(mlir::func::FuncOp kernel, const AlignmentAnalysis &alignment);
 
 /// The schedule with its parameters; std::nullopt, with a sentence in `why`, if it does not fit.

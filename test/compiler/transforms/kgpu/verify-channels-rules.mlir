@@ -405,6 +405,64 @@ func.func @copies_out_without_a_wait(%p: !tile.ptr<f16>, %n: i64) {
 
 // -----
 
+// The second copy is of the turn that has begun; the first is to be in memory when its turn ends.
+!a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+func.func @ends_a_turn_early(%p: !tile.ptr<f16>, %n: i64, %turns: !tile.ptr<i32>) {
+  %one = arith.constant 1 : i64
+  %i = arith.constant 0 : i32
+  %desc = tile.make_desc %p, shape [%n, %n] strides [%n, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+  %map = kgpu.tensor_map %desc box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
+  %m = kgpu.alloc : !a
+  // expected-note @below {{the copy}}
+  kgpu.copy_out %m by "fadd" to %map[%i, %i] : !a
+  kgpu.copy_out_wait read 0
+  %mine = tile.atomic_rmw add acquire gpu %turns, %i : !tile.ptr<i32>, i32
+  kgpu.copy_out %m by "fadd" to %map[%i, %i] : !a
+  kgpu.copy_out_wait read 0
+  // expected-error @below {{expected a kgpu.copy_out_wait for copies before the last acquire (because whoever acquires what this releases expects them in global memory), got one that may not be there}}
+  %other = tile.atomic_rmw xchg release gpu %turns, %mine : !tile.ptr<i32>, i32
+  return
+}
+
+// -----
+
+// No turn can have begun after the role's last one.
+!a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+func.func @ends_the_last_turn_early(%p: !tile.ptr<f16>, %n: i64, %turns: !tile.ptr<i32>) {
+  %one = arith.constant 1 : i64
+  %i = arith.constant 0 : i32
+  %desc = tile.make_desc %p, shape [%n, %n] strides [%n, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+  %map = kgpu.tensor_map %desc box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
+  %m = kgpu.alloc : !a
+  %mine = tile.atomic_rmw add acquire gpu %turns, %i : !tile.ptr<i32>, i32
+  kgpu.copy_out %m by "fadd" to %map[%i, %i] : !a
+  kgpu.copy_out_wait read 0
+  // expected-error @below {{expected a kgpu.copy_out_wait for all copies before the role's last turn ends (because no other turn may have begun), got one that may not be there}}
+  %other = tile.atomic_rmw xchg release gpu %turns, %mine {kgpu.passes_turn} : !tile.ptr<i32>, i32
+  return
+}
+
+// -----
+
+!a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+func.func @ends_a_turn_later(%p: !tile.ptr<f16>, %n: i64, %turns: !tile.ptr<i32>) {
+  %one = arith.constant 1 : i64
+  %i = arith.constant 0 : i32
+  %desc = tile.make_desc %p, shape [%n, %n] strides [%n, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+  %map = kgpu.tensor_map %desc box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
+  %m = kgpu.alloc : !a
+  kgpu.copy_out %m by "fadd" to %map[%i, %i] : !a
+  kgpu.copy_out_wait read 0
+  %mine = tile.atomic_rmw add acquire gpu %turns, %i : !tile.ptr<i32>, i32
+  kgpu.copy_out %m by "fadd" to %map[%i, %i] : !a
+  kgpu.copy_out_wait read 0
+  kgpu.copy_out_wait 1
+  %other = tile.atomic_rmw xchg release gpu %turns, %mine : !tile.ptr<i32>, i32
+  return
+}
+
+// -----
+
 !a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 !ring = !kgpu.channel<2 x (!a)>
 func.func @copies_twice(%p: !tile.ptr<f16>, %n: i64) {

@@ -8,15 +8,20 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "rotated", kgpu.sta
 // CHECK-LABEL: func.func @gradients
 // CHECK: %[[KEYS:.*]] = kgpu.channel {{ *}}bytes fillers 1 readers 8 : <1 x
 // CHECK: %[[WALKED:.*]] = kgpu.channel {{ *}}bytes fillers 1 readers 8 : <2 x
+// CHECK: %[[PARTS:.*]] = kgpu.channel {{ *}}threads fillers 8 readers 1 : <1 x
 // CHECK: kgpu.roles @load
 // CHECK:     scf.for
 // CHECK:       kgpu.acquire %[[WALKED]]
 // CHECK-COUNT-4: kgpu.copy_in %{{.*}} of %[[WALKED]]
 // CHECK:       kgpu.commit %[[WALKED]]
 // CHECK:   kgpu.end_role
+// CHECK: } @add
+// CHECK:     scf.for
+// CHECK:       kgpu.receive %[[PARTS]]
+// CHECK-NEXT:  kgpu.copy_out %{{.*}} by "fadd"
+// CHECK-NOT:   kgpu.receive
 // CHECK: } @multiply
-// CHECK-DAG: %[[DSCORE:.*]] = kgpu.alloc : <128x64xf16
-// CHECK-DAG: %[[OUT:.*]] = kgpu.alloc : <64x64xf32
+// CHECK: %[[DSCORE:.*]] = kgpu.alloc : <128x64xf16
 // CHECK:     %[[HELD:.*]]:2 = kgpu.receive %[[KEYS]]
 // CHECK:     scf.if
 // The first step's slot and scores.
@@ -24,7 +29,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "rotated", kgpu.sta
 // CHECK:       %[[A0:.*]] = kgpu.warpgroup_mma %[[HELD]]#0
 // CHECK:       %[[SCORE0:.*]] = kgpu.mma_wait %[[A0]] pending 0
 // CHECK-NOT:   kgpu.release
-// CHECK:       scf.for {{.*}} iter_args(%[[K:[^ ]*]] = %{{[^,]*}}, %[[V:[^ ]*]] = %{{[^,]*}}, %[[STEP:[^ ]*]] = %{{[^,]*}}, %[[AT:[^ ]*]] = %[[C0]], %[[SCORE:[^ ]*]] = %[[SCORE0]])
+// CHECK:       scf.for {{.*}} iter_args(%[[K:[^ ]*]] = %{{[^,]*}}, %[[V:[^ ]*]] = %{{[^,]*}}, %[[AT:[^ ]*]] = %[[C0]], %[[OUT:[^ ]*]] = %{{[^,]*}}, %[[SCORE:[^ ]*]] = %[[SCORE0]])
 // CHECK:         %[[NEXT:.*]] = kgpu.advance %[[AT]]
 // CHECK:         %[[S:.*]]:4 = kgpu.receive %[[WALKED]][%[[AT]]] again
 // CHECK:         %[[B:.*]] = kgpu.warpgroup_mma %[[HELD]]#1
@@ -39,22 +44,25 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "rotated", kgpu.sta
 // CHECK:         %[[DK:.*]] = kgpu.warpgroup_mma %[[DS]], %[[S]]#0, %[[K]]
 // CHECK:         kgpu.mma_wait %[[DV]] pending 1
 // CHECK:         %[[PART:.*]] = kgpu.mma_wait %[[DQ]] pending 1
-// CHECK:         kgpu.local_store %[[PART]], %[[OUT]]
+// CHECK:         %[[FREE:.*]] = kgpu.acquire %[[PARTS]][%[[OUT]]]
+// CHECK-NEXT:    kgpu.local_store %[[PART]], %[[FREE]]
 // The next step's scores begin once the part has left its registers.
 // CHECK:         %[[S1:.*]]:4 = kgpu.receive %[[WALKED]][%[[NEXT]]] : <2 x
 // CHECK:         %[[A1:.*]] = kgpu.warpgroup_mma %[[HELD]]#0
-// CHECK-NEXT:    kgpu.copy_out %[[OUT]] by "fadd"
+// CHECK-NEXT:    kgpu.fence_async
+// CHECK-NEXT:    kgpu.commit %[[PARTS]][%[[OUT]]]
+// CHECK-NEXT:    kgpu.barrier role
+// CHECK-NEXT:    %[[LATER:.*]] = kgpu.advance %[[OUT]]
 // CHECK:         kgpu.mma_wait %[[DK]] pending 0
 // CHECK-NEXT:    %[[SCORE1:.*]] = kgpu.mma_wait %[[A1]] pending 0
 // CHECK-NEXT:    kgpu.release %[[WALKED]][%[[AT]]]
-// CHECK-NEXT:    scf.yield %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %[[NEXT]], %[[SCORE1]]
+// CHECK-NEXT:    scf.yield %{{[^,]*}}, %{{[^,]*}}, %[[NEXT]], %[[LATER]], %[[SCORE1]]
 // The rest of the last step.
 // CHECK:       kgpu.receive %[[WALKED]][%[[LAST:.*]]] again
 // CHECK-COUNT-4: kgpu.warpgroup_mma
 // CHECK-NOT:   kgpu.warpgroup_mma
-// CHECK:       kgpu.copy_out %[[OUT]] by "fadd"
+// CHECK:       kgpu.commit %[[PARTS]]
 // CHECK:       kgpu.release %[[WALKED]][%[[LAST]]]
-// CHECK-NEXT:  kgpu.advance %[[LAST]]
 // CHECK:     } else {
 // CHECK-NEXT:  scf.yield
 // CHECK:   kgpu.end_role

@@ -1,23 +1,34 @@
-// Data that a step combines in memory is stored by the copy engine while the next product runs; there are two barriers
-// per step.
+// Blocks that a step adds to memory pass through a slot to a role that has the copy engine add them: the multiply role
+// waits neither for it nor, before the next product, for all of its threads to have stored. Each block runs one program.
 // RUN: kiln-opt %s --split-input-file --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule,kiln-materialize-schedule,kiln-lower-desc-reductions),canonicalize,cse,func.func(kiln-verify-channels))' | FileCheck %s
 
 // CHECK-LABEL: func.func @combined
+// CHECK-NOT: kgpu.persistent
 // CHECK: %[[MAP:.*]] = kgpu.tensor_map %{{.*}} box [128, 32] swizzle 128 : <tensor<128x64xf32>>
-// CHECK: @multiply
-// CHECK-DAG: %[[FACTOR:.*]] = kgpu.alloc : <128x64xf16
-// CHECK-DAG: %[[OUT:.*]] = kgpu.alloc : <128x64xf32
+// CHECK-NEXT: %[[PARTS:.*]] = kgpu.channel {{ *}}threads fillers 8 readers 1 : <1 x (!kgpu.mem<128x64xf32
+// CHECK: kgpu.roles @load warps 1 registers 24
+// CHECK-NOT: %[[PARTS]]
+// CHECK: } @add warps 1 registers 24 {
+// CHECK: scf.for %[[AT:.*]] = {{.*}} iter_args(%[[PLACE:.*]] = %
+// CHECK-NEXT: %[[ROW:.*]] = arith.muli %[[AT]]
+// CHECK-NEXT: %[[FULL:.*]] = kgpu.receive %[[PARTS]][%[[PLACE]]]
+// CHECK-NEXT: kgpu.copy_out %[[FULL]] by "fadd" to %[[MAP]][%[[ROW]]
+// CHECK-NEXT: kgpu.copy_out_wait read 0
+// CHECK-NEXT: kgpu.release %[[PARTS]][%[[PLACE]]]
+// CHECK-NEXT: kgpu.advance %[[PLACE]]
+// CHECK: } @multiply groups 2 warps 4 registers 240 {
+// CHECK: %[[FACTOR:.*]] = kgpu.alloc : <128x64xf16
 // CHECK: scf.for
-// CHECK: scf.for
-// The wait for the memory comes before the barrier of the operand's store.
-// CHECK: kgpu.copy_out_wait read 0
-// CHECK-NEXT: kgpu.local_store %{{.*}}, %[[FACTOR]]
+// CHECK: kgpu.local_store %{{.*}}, %[[FACTOR]]
 // CHECK: %[[PART:.*]] = kgpu.warpgroup_mma %{{.*}}, %[[FACTOR]]
 // CHECK: %[[SUM:.*]] = kgpu.warpgroup_mma
 // CHECK: %[[DONE:.*]] = kgpu.mma_wait %[[PART]] pending 1
-// CHECK-NOT: kgpu.copy_out_wait
-// CHECK: kgpu.local_store %[[DONE]], %[[OUT]]
-// CHECK-NEXT: kgpu.copy_out %[[OUT]] by "fadd" to %[[MAP]]
+// CHECK-NEXT: %[[FREE:.*]] = kgpu.acquire %[[PARTS]]
+// CHECK-NEXT: kgpu.local_store %[[DONE]], %[[FREE]]
+// CHECK-NEXT: kgpu.fence_async
+// CHECK-NEXT: kgpu.commit %[[PARTS]]
+// All groups have read the factor.
+// CHECK-NEXT: kgpu.barrier role
 // CHECK: kgpu.mma_wait %[[SUM]] pending 0
 // CHECK: kgpu.copy_out %{{.*}} to
 // CHECK: kgpu.copy_out_wait read 0
