@@ -7,7 +7,7 @@ A first kernel stores what each row of queries needs of log-sum-exp and delta. T
 all heads that share it, in order, with scores transposed: rows are keys, so that P and dS are already the left operands
 that dv and dk need. dq is summed either by a third kernel, in which a block of queries walks the keys, at the cost of
 two products of seven; or along with dk, where each step adds its part to memory (by the copy engine where there is
-one), in an order, and so with last bits, that differ from run to run.
+one): blocks of keys in turns, or in an order, and so with last bits, that differ from run to run.
 """
 
 from __future__ import annotations
@@ -71,9 +71,11 @@ class Parts:
     """float32 sums of dq before they are scaled and rounded. Each block of M queries of a head is a matrix with queries
     as rows, or as columns (TURNED; `BackwardPlan.parts_turned` says when), and lies in memory as lines of LINE numbers:
     its own rows (LINE as long), or, where tensor cores make it, in the order in which they hold it (`in_lines`), so
-    that a thread stores 16 bytes at a time. ``lines`` counts those of all blocks."""
+    that a thread stores 16 bytes at a time. ``lines`` counts those of all blocks. ``turns``: for each block, how many
+    blocks of keys have added to it, where they do so in order (None: in any order)."""
 
     data: Any
+    turns: Any
     lines: Any
     padded: Any
     M: kl.constexpr
@@ -102,9 +104,28 @@ class Parts:
         return part.reshape(self.M * self.SIZE // self.LINE, self.LINE)
 
     @kiln.jit
-    def add(self, blocks, number, start, part):
+    def clear(self, number, first, ROWS: kl.constexpr):
+        """Zeros for the rows from ``first`` on."""
+        token = first + kl.arange(0, ROWS)
+        row = number.to(kl.int64) * self.padded + token
+        columns = kl.arange(0, self.SIZE)[None, :]
+        zeros = kl.zeros((ROWS, self.SIZE), kl.float32)
+        kl.store(self.data + row[:, None] * self.SIZE + columns, zeros, mask=token[:, None] < self.padded)
+        if self.turns is not None:
+            begins = (token % self.M == 0) & (token < self.padded)
+            kl.store(self.turns + row // self.M, kl.zeros((ROWS,), kl.int32), mask=begins)
+
+    @kiln.jit
+    def add(self, blocks, number, start, part, turn):
+        """Adds the part of a block of keys, after those of the ``turn`` blocks before it if in turns."""
         LINES: kl.constexpr = self.M * self.SIZE // self.LINE
-        blocks.atomic_add([(number * self.padded + start) // self.M * LINES, 0], self.in_lines(part))
+        block, lines = (number * self.padded + start) // self.M, self.in_lines(part)
+        if self.turns is not None:
+            while kl.atomic_add(self.turns + block, 0, sem="acquire") != turn:
+                pass
+        blocks.atomic_add([block * LINES, 0], lines)
+        if self.turns is not None:
+            kl.atomic_xchg(self.turns + block, turn + 1, sem="release")
 
     @kiln.jit
     def load(self, number, first):
@@ -156,9 +177,8 @@ def rows_kernel(
     lse_head,
     lse_token,
     rows: Rows,
-    dq,
+    dq: Parts | None,
     M: kl.constexpr,
-    SIZE: kl.constexpr,
     V_SIZE: kl.constexpr,
 ):
     """Fills ``rows``, and ``dq`` with zeros for the kernel that adds to it."""
@@ -181,9 +201,7 @@ def rows_kernel(
     kl.store(rows.data + row, sums, mask=token < rows.padded)
     kl.store(rows.data + (rows.count // 2).to(kl.int64) * rows.padded + row, delta, mask=token < rows.padded)
     if dq is not None:
-        columns = kl.arange(0, SIZE)[None, :]
-        zeros = kl.zeros((M, SIZE), kl.float32)
-        kl.store(dq + row[:, None] * SIZE + columns, zeros, mask=token[:, None] < rows.padded)
+        dq.clear(number, first, M)
 
 
 # ---- dk and dv -------------------------------------------------------------------------------------------------------
@@ -230,6 +248,15 @@ class Queries:
     blocks: Any
 
     @kiln.jit
+    def turn(self, start, visible: Visible, FORM: kl.constexpr):
+        """How many blocks of keys add to dq of the queries from ``start`` on before this one: those of later keys."""
+        last = self.tokens - 1
+        if visible.CAUSAL or visible.right is not None:
+            seen = start + FORM.M - 1 + self.tokens - self.queries.tokens
+            last = kl.minimum(last, seen if visible.right is None else seen + visible.right)
+        return last // FORM.N - self.first // FORM.N
+
+    @kiln.jit
     def step(
         self, start, dkey, dvalue, scale, terms: Terms, visible: Visible, MASKED: kl.constexpr, FORM: kl.constexpr
     ):
@@ -253,7 +280,7 @@ class Queries:
             # Before dk's product, which runs while this part leaves.
             part = self.dq.product(dscore, self.key)
             dkey = kl.dot(dscore, query, dkey)
-            self.dq.add(self.blocks, self.number, start, part)
+            self.dq.add(self.blocks, self.number, start, part, self.turn(start, visible, FORM))
         else:
             dkey = kl.dot(dscore, query, dkey)
         return dkey, dvalue
@@ -279,6 +306,9 @@ def keys_kernel(
     """dk and dv of N keys of a head, from M queries per step. The loops that mask are short: their steps need not begin
     under the one before (num_stages=1)."""
     number, block = program_place(kl.cdiv(k.longest, FORM.N), k.batches * k.heads, turns)
+    if dq is not None and dq.turns is not None:
+        # The last first: each walks from the first queries that see it, and it is its turn when it gets to a block.
+        block = kl.cdiv(k.longest, FORM.N) - 1 - block
     batch, k_head = number // k.heads, number % k.heads
     group = q.heads // k.heads
     first = block * FORM.N
@@ -617,15 +647,23 @@ class Backward:
         bent = terms is not None and (terms.softcap is not None or terms.MOD is not None)
         crowded = bent or (terms is not None and terms.bias is not None and (many or not beside_scores(terms)[1]))
         plain = terms is None and visible.left is None
-        repeats = self.deterministic or q.starts is not None  # sums in memory: not tried with varying lengths
+        # Sums in memory: not tried with varying lengths. Lists of blocks do not tell whose turn it is.
+        sums = q.starts is None and not (self.deterministic and self.turned is not None)
+        along = ("in turns" if self.deterministic else "in any order") if sums else None
         shape = q.longest, k.longest, self.sizes, q.data.itemsize
         heads = q.batches * q.heads
-        plan = backward_plan(*shape, fetched, visible.CAUSAL, self.machine, plain, crowded, repeats, heads)
+        sharing = q.heads // max(k.heads, 1)
+        plan = backward_plan(*shape, fetched, visible.CAUSAL, self.machine, plain, crowded, along, heads, sharing)
         # Walking lists of blocks takes registers that heads of 128 do not have left.
         return dataclasses.replace(plan, rotated=plan.rotated and (self.turned is None or max(self.sizes) <= 64))
 
     def run(self, plan: BackwardPlan) -> None:
         """Launches the kernels of a plan, in order."""
+        if plan.in_turns and self.deterministic:
+            # Programs wait only for earlier ones: in each round they go the same way. Neither lists of blocks nor
+            # varying lengths tell whose turn it is.
+            known = self.turned is None and self.described["q"].starts is None
+            plan = dataclasses.replace(plan, in_turns=known, around=0)
         if self.side:
             # Sides of blocks are powers of two.
             sides = {name: getattr(plan, name) for name in ("m", "n", "dq_m", "dq_n")}
@@ -688,25 +726,24 @@ class Backward:
         number, padded = q.batches * q.heads, kiln.cdiv(max(q.longest, 1), plan.m) * plan.m
         inside = "float64" if q.data.itemsize == 8 else "float32"
         rows = Rows(empty(Spec((2 * number, padded), inside), q.data), 2 * number, padded)
-        if self.deterministic or not plan.atomics:
+        if not plan.atomics or (self.deterministic and not plan.in_turns):
             return rows, None
         size = self.sizes[0]
         place = empty(Spec((number, padded, size), "float32"), q.data)
         turned = plan.parts_turned(size)
         line = 32 if plan.schedule else plan.m if turned else size
-        return rows, Parts(place, number * padded * size // line, padded, plan.m, size, turned, line)
+        turns = empty(Spec((number * padded // plan.m,), "int32"), q.data) if self.deterministic else None
+        return rows, Parts(place, turns, number * padded * size // line, padded, plan.m, size, turned, line)
 
     def fill(self, rows: Rows, sums: Parts | None, plan: BackwardPlan) -> None:
-        size, v_size = self.sizes
         rows_kernel[(kiln.cdiv(rows.padded, plan.rows), rows.count // 2)](
             *self.by_threads("out", "dout"),
             self.lse,
             *self.lse_strides,
             rows,
-            None if sums is None else sums.data,
+            sums,
             M=plan.rows,
-            SIZE=size,
-            V_SIZE=v_size,
+            V_SIZE=self.sizes[1],
             **plan.row_options(self.machine),
         )
 

@@ -23,7 +23,8 @@ class BackwardPlan:
     together   heads that take turns, because a cache holds what they walk
     around     processors that programs go to in turn, every second round from the last to the first (0: always in the
                same direction); ``dq_around``: the same for dq
-    atomics    whether dq is summed in memory where that is allowed, along with dk: part by part, in any order
+    atomics    whether dq is summed in memory along with dk, part by part, where any order is allowed
+    in_turns   whether also where two runs are to give the same bits: blocks of keys then add in order
     """
 
     m: int
@@ -42,6 +43,7 @@ class BackwardPlan:
     around: int = 0
     dq_around: int = 0
     atomics: bool = True
+    in_turns: bool = False
     rotated: bool = False
 
     def parts_turned(self, size: int) -> bool:
@@ -62,6 +64,12 @@ class BackwardPlan:
         return options(num_warps=4) if machine.gpu else options()
 
 
+def even_heads(heads: int, least: int) -> int:
+    """The fewest heads to run together, at least ``least``, of which the last ones are at least as many, if any."""
+    fitting = (count for count in range(least, heads) if heads % count == 0 or heads % count >= least)
+    return next(fitting, heads)
+
+
 @functools.lru_cache(maxsize=1024)
 def backward_plan(
     q_tokens: int,
@@ -73,13 +81,14 @@ def backward_plan(
     machine: Machine = CPU,
     plain: bool = True,
     crowded: bool = False,
-    deterministic: bool = True,
+    along: str | None = "in turns",
     heads: int = 1,
+    sharing: int = 1,
 ) -> BackwardPlan:
     """For heads of ``size`` elements (padded) of ``itemsize`` bytes, and their values; ``fetched``: the copy engine
-    reads all arrays; ``plain``: no terms are applied to scores, and there is no window; ``crowded``: terms take more
-    than the spare registers; ``deterministic``: two runs give the same bits; ``heads``: heads of queries, over all
-    batches."""
+    reads all arrays; ``plain``: no terms are applied to scores, and no window ends to the left; ``crowded``: terms
+    take more than the spare registers; ``along``: how dq may be summed along with dk, "in turns" or "in any order"
+    (None: not at all); ``heads``: heads of queries, over all batches, of which ``sharing`` share a head of keys."""
     side = max(sizes)
 
     def block(tokens: int) -> int:
@@ -110,18 +119,29 @@ def backward_plan(
     if tensor_cores and "warpgroup_mma" in capabilities and fetched and side <= 128 and q_tokens > 64:
         # More queries per step leave no registers for sums of 64 keys by 128 elements; with 64 elements there is room,
         # and products of few columns wait for shared memory.
-        if plain and not deterministic and sizes in ((64, 64), (128, 128)):
+        blocks, in_turns = -(-k_tokens // 128), along == "in turns"
+        long = side <= 64 and not causal and min(q_tokens, k_tokens) >= 16384
+        # Steps of heads of 64 take little longer than turns: where all wait for each other, seven products are faster.
+        close = side <= 64 and in_turns and (long or heads // sharing * blocks < 4 * machine.processors)
+        if plain and along and sizes in ((64, 64), (128, 128)) and not close:
             # dq's part of a step has elements as rows, 64 for each group; with heads of 64, groups share its columns.
             # All groups meet at two barriers in each step, so the next one's scores begin early. Where dq is made
             # apart, other groups' products fill the gap, and that would cost 2 to 4 %.
             dq_n = 64 if side > 64 else 160
-            five = BackwardPlan(64, 128, 128, dq_n, "streams", rows=rows, together=together, rotated=True)
-            return ordered(five)
+            # Queries, their gradients and sums of dq of the heads that run together stay in the L2.
+            near = max(1, machine.l2_bytes * 3 // 8 // (tokens * side * 4 * itemsize))
+            # Enough of them that the last ones, too, take as long as their longest program, on all processors; but
+            # causal programs in turns begin with the shortest.
+            least = -(-machine.processors * (2 if causal else 1) // blocks)
+            walkers = max(1, heads // sharing)
+            count = min(near, walkers) if causal and in_turns else even_heads(walkers, max(near, least))
+            five = BackwardPlan(64, 128, 128, dq_n, "streams", rows=rows, together=count, rotated=True)
+            return dataclasses.replace(five, in_turns=in_turns)
         m, dq_n = (64, 64) if side > 64 else (96, 160 if plain else 128)
         if crowded:
             m, dq_n = (32, 64) if side > 64 else (64, 64)
         plan = BackwardPlan(m, 128, 128, dq_n, "streams", rows=rows, together=together, atomics=False)
-        if plain and side <= 64 and not causal and min(q_tokens, k_tokens) >= 16384:
+        if plain and long:
             # Three groups hide exponentials better than two, and waste more at the ends of blocks.
             plan = dataclasses.replace(plan, m=48, n=192, consumers=3, dq_m=192, dq_n=80, dq_consumers=3)
         return ordered(plan)

@@ -89,15 +89,18 @@ def test_three_groups(rng, in_orders):
         assert np.abs(np.asarray(one, np.float64) - other).max() <= 8 * 2.0**-11 * max(1.0, np.abs(other).max())
 
 
-def check_plan(rng, in_orders, tokens, size, plan, causal, deterministic):
+def check_plan(rng, in_orders, tokens, size, plan, causal, deterministic, window=None):
     """Two heads of queries share one of keys; sums of programs in any order need not be alike."""
     q, dout = (random(rng, (1, tokens[0], 2, size), "float16") for _ in range(2))
     k, v = (random(rng, (1, tokens[1], 1, size), "float16") for _ in range(2))
-    y, lse = reference.attention(q, k, v, return_lse=True, causal=causal)
+    seen = {"causal": causal, "window": window}
+    y, lse = reference.attention(q, k, v, return_lse=True, **seen)
     y, lse = y.astype(q.dtype), lse.astype(np.float32)
-    options = {"causal": causal, "deterministic": deterministic, "plan": plan}
+    options = seen | {"deterministic": deterministic, "plan": plan}
     runs = in_orders(lambda: attention_backward(q, k, v, y, lse, dout, **options), alike=False)
-    exact = reference.attention_backward(q, k, v, dout, causal=causal)
+    if deterministic:
+        assert all(a.tobytes() == b.tobytes() for run in runs[1:] for a, b in zip(runs[0], run, strict=True))
+    exact = reference.attention_backward(q, k, v, dout, **seen)
     for got in runs:
         for one, other in zip(got, exact, strict=True):
             assert np.abs(np.asarray(one, np.float64) - other).max() <= 8 * 2.0**-11 * max(1.0, np.abs(other).max())
@@ -113,6 +116,20 @@ def test_dq_beside_dk(rng, in_orders, size, queries, causal):
     plan = BackwardPlan(queries, 128, 128, 64, "streams", rows=64)
     assert plan.parts_turned(size)
     check_plan(rng, in_orders, (130, 200), size, plan, causal=causal, deterministic=False)
+
+
+@pytest.mark.parametrize("tokens", [(130, 300), (300, 130)], ids=str)
+@pytest.mark.parametrize(
+    ("size", "rotated", "causal", "right"),
+    [(64, True, True, None), (128, True, False, None), (64, False, False, 70),
+     pytest.param(128, True, True, None, marks=pytest.mark.fuzz)],
+)  # fmt: skip
+def test_dq_in_turns(rng, in_orders, size, rotated, causal, right, tokens):
+    """Blocks of keys add to dq one after the other, whatever the order in which they get there. Two heads of queries;
+    some of them, or of the keys, see none of the other side."""
+    window = None if right is None else (-1, right)
+    plan = BackwardPlan(64, 128, 128, 64, "streams", rows=64, rotated=rotated, in_turns=True, together=2)
+    check_plan(rng, in_orders, tokens, size, plan, causal=causal, deterministic=True, window=window)
 
 
 @pytest.mark.parametrize("tokens", [(64, 130), (200, 128), (130, 300)], ids=str)

@@ -13,6 +13,7 @@ import pytest
 from kiln import toolchain
 from kiln.errors import ResourceError
 from kiln.kernels.attention import attention_backward
+from kiln.kernels.attention.backward_configs import backward_plan
 from kiln.kernels.launches import Launch, launches_of
 from kiln.kernels.machine import of_target
 
@@ -21,8 +22,14 @@ MARK = re.compile(r"^\s*(?:/\*[0-9a-f]+\*/)?\s*(?:@!?U?P\w+\s+)?(HGMMA|WARPGROUP
 TOKENS = 1024
 
 
-def launches(size: int, target: str = "sm_90a", tokens: int = TOKENS, **options: Any) -> dict[str, Launch]:
-    """Launches by kernel name, for heads of which two share keys."""
+def launches(
+    size: int, target: str = "sm_90a", tokens: int = TOKENS, apart: bool = False, **options: Any
+) -> dict[str, Launch]:
+    """Launches by kernel name, for heads of which two share keys. ``apart``: plain gradients with dq by its own
+    kernel."""
+    if apart:
+        shape = tokens, tokens, (size, size), 2, True, options.get("causal", False)
+        options["plan"] = backward_plan(*shape, of_target(target), along=None, heads=4)
     q, k = np.empty((1, tokens, 4, size), np.float16), np.empty((1, tokens, 2, size), np.float16)
     lse = np.empty((1, 4, tokens), np.float32)
     found = launches_of(
@@ -46,8 +53,8 @@ def compiled(launch: Launch, target: str, folder: Path) -> tuple[str, str]:
 @pytest.mark.parametrize("kernel", ["keys_kernel", "queries_kernel"])
 @pytest.mark.parametrize(
     ("size", "options"),
-    [(64, {}), (64, {"causal": True}), (80, {"causal": True}), (128, {}), (128, {"causal": True}),
-     (128, {"softcap": 20.0, "causal": True})],
+    [(64, {"apart": True}), (64, {"apart": True, "causal": True}), (80, {"causal": True}), (128, {"apart": True}),
+     (128, {"apart": True, "causal": True}), (128, {"softcap": 20.0, "causal": True})],
     ids=str,
 )  # fmt: skip
 def test_nothing_spills_and_no_product_is_serialised(size, options, kernel, tmp_path: Path):
@@ -89,27 +96,39 @@ def test_five_products_of_columns(causal, tmp_path: Path):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_five_products(causal, tmp_path: Path):
-    """The copy engine stores dq's part of a step, as one box, during dk's product and the next step's scores."""
-    found = launches(128, deterministic=False, causal=causal)
+@pytest.mark.parametrize("in_turns", [False, True])
+def test_five_products(causal, in_turns, tmp_path: Path):
+    """A warp of its own has the copy engine add dq's part of a step, as one box, during dk's product and the next
+    step's scores; in turns it polls by loads, and tells the next program by a store."""
+    found = launches(128, deterministic=in_turns, causal=causal)
     assert list(found) == ["rows_kernel", "keys_kernel", "round_kernel"]
     said, sass = compiled(found["keys_kernel"], "sm_90a", tmp_path)
-    assert "Used 168 registers" in said and max(map(int, re.findall(r"(\d+) bytes spill", said))) <= 24
+    assert "Used 168 registers" in said and max(map(int, re.findall(r"(\d+) bytes spill", said))) <= 32
     assert not re.search(r"\(C7\d+\)|warning", said), said
+    # What spills is stored before the first product and loaded after the last.
+    kinds = re.findall(r"\b(HGMMA|LDL|STL)\b", sass)
+    assert set(kinds[kinds.index("HGMMA") : len(kinds) - kinds[::-1].index("HGMMA")]) == {"HGMMA"}
     # A step is written twice where its loop is rotated; the loop of steps that mask is not.
     steps = 3 if causal else 2
-    assert len(re.findall(r"UTMAREDG\.2D\.ADD", sass)) == steps and "RED.E" not in sass
+    loops = 2 if causal else 1
+    assert len(re.findall(r"UTMAREDG\.2D\.ADD", sass)) == loops and not re.search(r"\bRED\.E|ATOM", sass)
+    assert in_turns == bool(re.search(r"LD\.E\.STRONG\.GPU|LDG\.E\.STRONG\.GPU", sass))
     # In the order in which tensor cores hold a part, a thread stores 16 bytes at a time.
     assert len(re.findall(r"\bSTS\.128\b", sass)) == 8 * steps and "STS.64" not in sass
-    marks = re.findall(r"\b(HGMMA|WARPGROUP\.DEPBAR|BAR\.SYNC|UTMAREDG)\b(.*)", sass)
+    # The multiply role comes after the two that copy.
+    marks = re.findall(r"\b(HGMMA|WARPGROUP\.DEPBAR|BAR\.SYNC|STS\.128|SYNCS\.ARRIVE)\b(.*)", sass)
+    marks = marks[next(i for i, mark in enumerate(marks) if mark[0] == "HGMMA") :]
     kinds = [kind for kind, _ in marks]
     # Scores and dP have a depth of 128; dv, dq and dk of 64, 128 and 64.
     assert kinds.count("HGMMA") == steps * (8 + 8 + 4 + 8 + 4)
-    first = kinds.index("UTMAREDG", kinds.index("UTMAREDG") + 1 if causal else 0)
-    wait = max(i for i in range(first) if kinds[i] == "WARPGROUP.DEPBAR")
-    assert "0x0" not in marks[wait][1] and "WARPGROUP.DEPBAR" in kinds[first:]
-    # Between the wait for dq's part and its reduction: the next step's scores, then the barrier.
-    assert kinds[wait + 1 : first] == ["HGMMA"] * 8 + ["BAR.SYNC"]
+    # From the wait for dq's part, which leaves dk's product in flight, to the next wait: the part is stored, the next
+    # step's scores begin, the slot is committed, and all groups meet.
+    of_loop = sum(8 for _ in range(steps - 2))
+    stores = [i for i, kind in enumerate(kinds) if kind == "STS.128"][of_loop : of_loop + 8]
+    wait = max(i for i in range(stores[0]) if kinds[i] == "WARPGROUP.DEPBAR")
+    end = next(i for i in range(stores[-1], len(kinds)) if kinds[i] == "WARPGROUP.DEPBAR")
+    assert "0x0" not in marks[wait][1]
+    assert kinds[wait + 1 : end] == ["STS.128"] * 8 + ["HGMMA"] * 8 + ["SYNCS.ARRIVE", "BAR.SYNC"]
 
 
 @pytest.mark.parametrize("size", [64, 128])
@@ -127,7 +146,7 @@ def test_spills_stay_within_the_allowance(size, bias):
 def test_work_overlaps_products(size, tmp_path: Path):
     """A step starts two products and waits for the first. The exponentials come before the wait for the second, after
     which dv's product starts; at the end nothing is in flight."""
-    _, sass = compiled(launches(size)["keys_kernel"], "sm_90a", tmp_path)
+    _, sass = compiled(launches(size, apart=True)["keys_kernel"], "sm_90a", tmp_path)
     marks = [(kind, "0x0" in rest) for kind, rest in MARK.findall(sass)]
     kinds = [kind for kind, _ in marks]
     waits = [i for i, kind in enumerate(kinds) if kind == "WARPGROUP.DEPBAR"]
