@@ -32,10 +32,11 @@ constexpr llvm::StringLiteral kDescribedAttrName = "kgpu.described";
 /// Strings: numbers of the launch (artifact::LaunchNumber) that must be positive for the code to be valid.
 constexpr llvm::StringLiteral kPositiveAttrName = "kgpu.positive";
 constexpr llvm::StringLiteral kPersistentAttrName = "kgpu.persistent";
-/// On an atomic that passes a turn on to the next program: copies in flight there may belong to the program's next
-/// turn.
-constexpr llvm::StringLiteral kPassesTurnAttrName = "kgpu.passes_turn";
 constexpr llvm::StringLiteral kSharedBytesAttrName = "kgpu.shared_bytes";
+
+/// A unit attribute of an atomic that passes a turn on to the next program: copies in flight there may belong to the
+/// program's next turn.
+constexpr llvm::StringLiteral kPassesTurnAttrName = "kgpu.passes_turn";
 
 /// The integer attribute `name` of the module that `op` is or is in; `otherwise` where the module has none.
 int64_t moduleNumber(mlir::Operation *op, llvm::StringRef name, int64_t otherwise);

@@ -422,13 +422,14 @@ static void follow(Operation *op, State &state) {
 /// the earlier ones. It issues the next only after the work for a whole block, by which time they are long done. It
 /// also waits before a release of what the program has written.
 void BarrierInserter::waitForCopies(Operation *op, State &state) {
+  bool releases = releasesCopies(op);
   bool missing = llvm::any_of(state.pending, [&](const Pending &pending) {
-    const MemoryAccess &access = *pending.access;
-    if (pending.underWay && access.flight == Flight::CopyOut && !access.isShared() && releasesCopies(op))
-      return true;
-    return pending.underWay && llvm::any_of(accesses.of(op), [&](const MemoryAccess &access) {
-             return areOfCopier(*pending.access, access) && mayConflict(*pending.access, access);
-           });
+    const MemoryAccess &earlier = *pending.access;
+    auto overtakes = [&](const MemoryAccess &access) {
+      return areOfCopier(earlier, access) && mayConflict(earlier, access);
+    };
+    bool released = releases && earlier.flight == Flight::CopyOut && !earlier.isShared();
+    return pending.underWay && (released || llvm::any_of(accesses.of(op), overtakes));
   });
   if (!missing)
     return;

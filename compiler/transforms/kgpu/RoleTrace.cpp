@@ -1,5 +1,6 @@
 // One run of one role: tracks its slots and the operations in flight.
 #include "compiler/transforms/kgpu/RoleTrace.h"
+#include "dialects/kgpu/BarrierUse.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -439,20 +440,18 @@ LogicalResult RoleTrace::visitProduct(WarpgroupMmaOp op) {
 /// The turn that a release ends began no later than the last acquire, since a role may begin its next turn's copies
 /// before that.
 LogicalResult RoleTrace::visitAtomic(tile::AtomicRMWOp op) {
-  using tile::MemSemantic;
-  bool releases = op.getSem() == MemSemantic::Release || op.getSem() == MemSemantic::AcqRel;
-  auto early = llvm::find_if(
-      unwritten, [&](const auto &copy) { return CopyOutOp(copy.first).getKind() && copy.second < lastAcquired; });
-  if (releases && early != unwritten.end()) {
+  BarrierUses uses = barriersOf(op); // before it releases, after it has acquired
+  auto early = llvm::find_if(unwritten, [&](auto &copy) { return copy.first.getKind() && copy.second < lastAcquired; });
+  if (uses.before && early != unwritten.end()) {
     InFlightDiagnostic error = op.emitOpError(
         "expected a kgpu.copy_out_wait for copies before the last acquire (because whoever acquires what "
         "this releases expects them in global memory), got one that may not be there");
-    error.attachNote(CopyOutOp(early->first).getLoc()) << "the copy";
+    error.attachNote(early->first.getLoc()) << "the copy";
     return error;
   }
-  if (releases && op->hasAttr(kPassesTurnAttrName))
+  if (uses.before && op->hasAttr(kPassesTurnAttrName))
     lastPassed = unwritten.empty() ? nullptr : op.getOperation();
-  if (op.getSem() == MemSemantic::Acquire || op.getSem() == MemSemantic::AcqRel)
+  if (uses.after)
     lastAcquired = clock;
   followScalars(op, clock);
   return success();

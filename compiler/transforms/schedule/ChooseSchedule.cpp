@@ -133,7 +133,7 @@ std::optional<Schedule> Chooser::withRoles(std::string &why) {
     if (!streams)
       return std::nullopt;
     auto loads = llvm::map_to_vector(streams->blocks, [](auto &entry) { return entry.first; });
-    if (!mayRunAhead(kernel, loads, why, findTurns(kernel)))
+    if (!mayRunAhead(kernel, loads, why, streams->turns))
       return std::nullopt;
     if (ctas == 1) {
       auto schedule = chooseStreams(kernel, *streams, target, alignment, askedStages, askedConsumers, why);

@@ -103,14 +103,14 @@ std::optional<Schedule> schedule::chooseStreams(func::FuncOp kernel, Streams &st
   }
   // Blocks that are added to global memory leave through slots of their own, one for each type.
   llvm::SmallDenseSet<Type> reduced;
-  SmallVector<tile::DescReduceOp> reductions = copyableReductions(kernel, alignment);
-  for (const Turn &turn : findTurns(kernel))
+  SmallVector<tile::DescReduceOp> reductions = copyableReductions(kernel, streams.turns, alignment);
+  for (const Turn &turn : streams.turns)
     if (!llvm::all_of(turn.reductions, [&](tile::DescReduceOp op) { return llvm::is_contained(reductions, op); })) {
       why = "the copy engine cannot make a reduction that programs make in turns";
       return std::nullopt;
     }
   for (tile::DescReduceOp op : reductions) {
-    kgpu::MemType memory = *reductionMemory(op, alignment);
+    kgpu::MemType memory = *reductionMemory(op, streams.turns, alignment);
     if (reduced.insert(memory).second)
       held += llvm::alignTo(memory.getBytes(), 1024) + 16;
   }
@@ -158,5 +158,5 @@ bool schedule::mayRotate(func::FuncOp kernel, const Streams &streams, int64_t co
     rotates |= rotated.has_value();
     fits &= !rotated || registersOf(streams, *rotated, consumers) <= kMaxRotated[consumers];
   });
-  return rotates && fits && reductions == copyableReductions(kernel, alignment).size();
+  return rotates && fits && reductions == copyableReductions(kernel, streams.turns, alignment).size();
 }

@@ -90,7 +90,6 @@ private:
   func::FuncOp kernel;
   Schedule schedule;
   Streams streams;
-  SmallVector<Turn> turns; ///< of reductions
   ImplicitLocOpBuilder b;
   SmallVector<Ring> rings;
   llvm::DenseMap<Operation *, unsigned> ringOf;       ///< by the first load of a group
@@ -396,7 +395,7 @@ void Writer::cloneOp(Operation &op, Role role, IRMapping &map, MutableArrayRef<V
   } else if (auto reduction = reductions.find(&op); reduction != reductions.end()) {
     if (role != Role::Load)
       writeReduction(cast<tile::DescReduceOp>(op), role, map, cursors[reduction->second.ring]);
-  } else if (isOrdering(turns, &op)) {
+  } else if (isOrdering(streams.turns, &op)) {
     if (role == Role::Add)
       writeTurn(op, map, cursors.drop_front(rings.size()));
   } else if (auto loop = dyn_cast<scf::ForOp>(op); loop && streamsIn(loop)) {
@@ -581,7 +580,7 @@ void Writer::endTurn(ArrayRef<Value> last, uint32_t later) {
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(branch.thenBlock());
   CopyOutWaitOp::create(b, /*read=*/false, later);
-  tile::AtomicRMWOp end = turns.front().end;
+  tile::AtomicRMWOp end = streams.turns.front().end;
   IRMapping map;
   map.map(end.getPtr(), last[1]);
   map.map(end.getValue(), last[2]);
@@ -590,7 +589,7 @@ void Writer::endTurn(ArrayRef<Value> last, uint32_t later) {
 
 void Writer::writeTurn(Operation &op, IRMapping &map, MutableArrayRef<Value> last) {
   if (auto end = dyn_cast<tile::AtomicRMWOp>(op)) {
-    const Turn &turn = *llvm::find_if(turns, [&](const Turn &one) { return one.orders(end); });
+    const Turn &turn = *llvm::find_if(streams.turns, [&](const Turn &one) { return one.orders(end); });
     endTurn(last, uint32_t(turn.reductions.size()));
     last[0] = arith::ConstantOp::create(b, b.getBoolAttr(true));
     last[1] = map.lookupOrDefault(end.getPtr());
@@ -618,9 +617,9 @@ void Writer::writeRole(scf::ForOp programs, Role role) {
   SmallVector<Value> inits;
   for (Ring &ring : rings)
     inits.push_back(CursorOp::create(b, ring.cursorType()));
-  bool inTurns = role == Role::Add && !turns.empty();
+  bool inTurns = role == Role::Add && !streams.turns.empty();
   if (inTurns) {
-    tile::AtomicRMWOp end = turns.front().end;
+    tile::AtomicRMWOp end = streams.turns.front().end;
     inits.push_back(arith::ConstantOp::create(b, b.getBoolAttr(false)));
     inits.push_back(pointerArgument(end.getPtr()));
     inits.push_back(arith::ConstantOp::create(b, b.getZeroAttr(end.getValue().getType())));
@@ -645,9 +644,8 @@ void Writer::run() {
       stores[store] = {*storeMemory(tile, /*ctas=*/1, /*swapped=*/false), Value()};
       descs.push_back(store.getDesc().getDefiningOp<tile::MakeDescOp>());
     }
-  turns = findTurns(kernel);
-  for (tile::DescReduceOp op : copyableReductions(kernel, alignment)) {
-    reductions[op] = {*reductionMemory(op, alignment)};
+  for (tile::DescReduceOp op : copyableReductions(kernel, streams.turns, alignment)) {
+    reductions[op] = {*reductionMemory(op, streams.turns, alignment)};
     descs.push_back(op.getDesc().getDefiningOp<tile::MakeDescOp>());
   }
   hoistDescriptors(kernel, descs, b);

@@ -1,7 +1,6 @@
 // A schedule's attribute, and the memory it takes.
 #include "compiler/transforms/schedule/Schedule.h"
 #include "compiler/analysis/Disjoint.h"
-#include "compiler/transforms/schedule/Turns.h"
 #include "dialects/kgpu/BarrierUse.h"
 #include "dialects/layout/Builder.h"
 #include "mlir/IR/Builders.h"
@@ -182,9 +181,8 @@ tile::DescLoadOp schedule::replaceableLoad(const ProductLoop &product, tile::Des
 
 /// Only reductions of the same kind may touch what `op` reduces into, and nothing in the kernel but turns may order
 /// accesses: the copy engine may perform the reduction at any time until the turn or the kernel ends.
-static bool isAlone(tile::DescReduceOp op) {
+static bool isAlone(tile::DescReduceOp op, ArrayRef<Turn> turns) {
   auto kernel = op->getParentOfType<func::FuncOp>();
-  SmallVector<Turn> turns = findTurns(kernel);
   return !kernel
               .walk([&](Operation *other) {
                 auto alike = dyn_cast<tile::DescReduceOp>(other);
@@ -200,11 +198,12 @@ static bool isAlone(tile::DescReduceOp op) {
               .wasInterrupted();
 }
 
-std::optional<kgpu::MemType> schedule::reductionMemory(tile::DescReduceOp op, const AlignmentAnalysis &alignment) {
+std::optional<kgpu::MemType> schedule::reductionMemory(tile::DescReduceOp op, ArrayRef<Turn> turns,
+                                                       const AlignmentAnalysis &alignment) {
   std::string why;
   RankedTensorType tile = asMatrix(cast<RankedTensorType>(op.getValue().getType()));
   if (!kgpu::CopyOutOp::canReduce(op.getKind(), tile.getElementType()) || !mayCopyOut(op, alignment, why) ||
-      !isAlone(op))
+      !isAlone(op, turns))
     return std::nullopt;
   return storeMemory(tile, /*ctas=*/1, /*swapped=*/false);
 }

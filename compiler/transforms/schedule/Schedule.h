@@ -61,7 +61,8 @@ llvm::SmallVector<tile::DescStoreOp> copyableStores(mlir::func::FuncOp kernel, P
                                                     const AlignmentAnalysis &alignment);
 
 /// Memory that a tile leaves through if the copy engine reduces it; std::nullopt if threads have to.
-std::optional<kgpu::MemType> reductionMemory(tile::DescReduceOp op, const AlignmentAnalysis &alignment);
+std::optional<kgpu::MemType> reductionMemory(tile::DescReduceOp op, llvm::ArrayRef<Turn> turns,
+                                             const AlignmentAnalysis &alignment);
 
 /// Blocks of the product's shape, loaded outside the product's loop, that the copy engine could prefetch: the kernel
 /// must not store anything there.

@@ -166,6 +166,7 @@ static bool isSummed(tile::DotOp dot) {
 
 std::optional<Streams> schedule::findStreams(func::FuncOp kernel, std::string &why) {
   Streams streams;
+  streams.turns = findTurns(kernel);
   kernel.walk<WalkOrder::PreOrder>([&](tile::DotOp dot) { streams.dots.push_back(dot); });
   if (streams.dots.size() < 2) {
     why = "there is no second product";
@@ -265,12 +266,12 @@ static bool isReached(tile::DescReduceOp op, ArrayRef<Turn> turns, func::FuncOp 
   return isScalarWork(steered, kernel, /*reads=*/true);
 }
 
-SmallVector<tile::DescReduceOp> schedule::copyableReductions(func::FuncOp kernel, const AlignmentAnalysis &alignment) {
+SmallVector<tile::DescReduceOp> schedule::copyableReductions(func::FuncOp kernel, ArrayRef<Turn> turns,
+                                                             const AlignmentAnalysis &alignment) {
   SmallVector<tile::DescReduceOp> reductions;
-  SmallVector<Turn> turns = findTurns(kernel);
   kernel.walk([&](tile::DescReduceOp op) {
     auto tile = cast<RankedTensorType>(storedTile(op.getValue()).getType());
-    if (tile.getRank() == 2 && isReached(op, turns, kernel) && reductionMemory(op, alignment))
+    if (tile.getRank() == 2 && isReached(op, turns, kernel) && reductionMemory(op, turns, alignment))
       reductions.push_back(op);
   });
   return reductions;

@@ -44,6 +44,7 @@ struct Streams {
   llvm::SmallVector<tile::DotOp> dots;
   llvm::MapVector<mlir::Operation *, Stream> blocks; ///< by load, in program order
   llvm::DenseSet<mlir::Operation *> parts;           ///< loads, their reshapes and transpositions, and products
+  llvm::SmallVector<Turn> turns;                     ///< of reductions
 
   StreamFactor factorOf(mlir::Value value) const;
   bool isStored(tile::DotOp dot, bool right) const {
@@ -80,7 +81,8 @@ std::optional<kgpu::MemType> slotMemory(const Stream &stream);
 llvm::SmallVector<tile::DescStoreOp> copyableStores(mlir::func::FuncOp kernel, const AlignmentAnalysis &alignment);
 
 /// Reductions of blocks, in or after the loops, that the copy engine can perform, in turns or in any order.
-llvm::SmallVector<tile::DescReduceOp> copyableReductions(mlir::func::FuncOp kernel, const AlignmentAnalysis &alignment);
+llvm::SmallVector<tile::DescReduceOp> copyableReductions(mlir::func::FuncOp kernel, llvm::ArrayRef<Turn> turns,
+                                                         const AlignmentAnalysis &alignment);
 
 /// The schedule with its parameters; std::nullopt, with a sentence in `why`, if it does not fit.
 std::optional<Schedule> chooseStreams(mlir::func::FuncOp kernel, Streams &streams, const Target &target,
