@@ -120,23 +120,25 @@ def backward_plan(
         # More queries per step leave no registers for sums of 64 keys by 128 elements; with 64 elements there is room,
         # and products of few columns wait for shared memory.
         blocks, in_turns = -(-k_tokens // 128), along == "in turns"
-        long = side <= 64 and not causal and min(q_tokens, k_tokens) >= 16384
-        # Steps of heads of 64 take little longer than turns: where all wait for each other, seven products are faster.
-        close = side <= 64 and in_turns and (long or heads // sharing * blocks < 4 * machine.processors)
+        walkers = max(1, heads // sharing)
+        # Fewer than two programs for each processor mostly wait for each other's turns: seven products are faster.
+        close = in_turns and walkers * blocks < 2 * machine.processors
         if plain and along and sizes in ((64, 64), (128, 128)) and not close:
-            # dq's part of a step has elements as rows, 64 for each group; with heads of 64, groups share its columns.
-            # All groups meet at two barriers in each step, so the next one's scores begin early. Where dq is made
-            # apart, other groups' products fill the gap, and that would cost 2 to 4 %.
-            dq_n = 64 if side > 64 else 160
-            # Queries, their gradients and sums of dq of the heads that run together stay in the L2.
-            near = max(1, machine.l2_bytes * 3 // 8 // (tokens * side * 4 * itemsize))
-            # Enough of them that the last ones, too, take as long as their longest program, on all processors; but
-            # causal programs in turns begin with the shortest.
-            least = -(-machine.processors * (2 if causal else 1) // blocks)
-            walkers = max(1, heads // sharing)
-            count = min(near, walkers) if causal and in_turns else even_heads(walkers, max(near, least))
-            five = BackwardPlan(64, 128, 128, dq_n, "streams", rows=rows, together=count, rotated=True)
+            # dq's part of a step has elements as rows, 64 for each group, where there are fewer queries. Where dq is
+            # made apart, other groups' products fill gaps, and beginning the next step's scores early costs 2 to 4 %.
+            m, dq_n = (64, 64) if side > 64 else (128, 160)
+            if causal:
+                # Queries, their gradients and sums of dq of the heads that run together stay in the L2. The last heads,
+                # too, take as long as their longest program; but in turns the shortest programs begin.
+                near = max(1, machine.l2_bytes * 3 // 8 // (tokens * side * 4 * itemsize))
+                least = -(-machine.processors * 2 // blocks)
+                count = min(near, walkers) if in_turns else even_heads(walkers, max(near, least))
+            else:
+                # As few as keep all processors busy, twice as many in turns.
+                count = even_heads(walkers, max(1, round(machine.processors * (2 if in_turns else 1) / blocks)))
+            five = BackwardPlan(m, 128, 128, dq_n, "streams", rows=rows, together=count, rotated=True)
             return dataclasses.replace(five, in_turns=in_turns)
+        long = side <= 64 and not causal and min(q_tokens, k_tokens) >= 16384
         m, dq_n = (64, 64) if side > 64 else (96, 160 if plain else 128)
         if crowded:
             m, dq_n = (32, 64) if side > 64 else (64, 64)

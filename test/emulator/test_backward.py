@@ -120,27 +120,29 @@ def test_dq_beside_dk(rng, in_orders, size, queries, causal):
 
 @pytest.mark.parametrize("tokens", [(130, 300), (300, 130)], ids=str)
 @pytest.mark.parametrize(
-    ("size", "rotated", "causal", "right"),
-    [(64, True, True, None), (128, True, False, None), (64, False, False, 70),
-     pytest.param(128, True, True, None, marks=pytest.mark.fuzz)],
+    ("size", "queries", "rotated", "causal", "right"),
+    [(64, 128, True, True, None), (128, 64, True, False, None), (64, 64, False, False, 70),
+     pytest.param(128, 64, True, True, None, marks=pytest.mark.fuzz)],
 )  # fmt: skip
-def test_dq_in_turns(rng, in_orders, size, rotated, causal, right, tokens):
+def test_dq_in_turns(rng, in_orders, size, queries, rotated, causal, right, tokens):
     """Blocks of keys add to dq one after the other, whatever the order in which they get there. Two heads of queries;
     some of them, or of the keys, see none of the other side."""
     window = None if right is None else (-1, right)
-    plan = BackwardPlan(64, 128, 128, 64, "streams", rows=64, rotated=rotated, in_turns=True, together=2)
+    plan = BackwardPlan(queries, 128, 128, 64, "streams", rows=64, rotated=rotated, in_turns=True, together=2)
     check_plan(rng, in_orders, tokens, size, plan, causal=causal, deterministic=True, window=window)
 
 
 @pytest.mark.parametrize("tokens", [(64, 130), (200, 128), (130, 300)], ids=str)
 @pytest.mark.parametrize(
-    ("size", "deterministic", "causal"),
-    [(128, False, False), (64, False, True), (64, True, True),
-     pytest.param(128, False, True, marks=pytest.mark.fuzz), pytest.param(128, True, True, marks=pytest.mark.fuzz)],
+    ("size", "queries", "deterministic", "causal"),
+    [(128, 64, False, False), (64, 128, False, False), (64, 64, False, True), (64, 128, True, True),
+     pytest.param(128, 64, False, True, marks=pytest.mark.fuzz),
+     pytest.param(128, 64, True, True, marks=pytest.mark.fuzz)],
 )  # fmt: skip
-def test_rotated_loops(rng, in_orders, size, deterministic, causal, tokens):
-    """A step's scores begin under the step before; one step, few and many, none for some blocks of keys."""
-    plan = BackwardPlan(64, 128, 128, 64, "streams", rows=64, rotated=True)
+def test_rotated_loops(rng, in_orders, size, queries, deterministic, causal, tokens):
+    """A step's scores begin under the step before, whose part of dq is made in the next; one step, few and many, none
+    for some blocks of keys."""
+    plan = BackwardPlan(queries, 128, 128, 64, "streams", rows=64, rotated=True)
     check_plan(rng, in_orders, tokens, size, plan, causal=causal, deterministic=deterministic)
 
 

@@ -50,6 +50,15 @@ def compiled(launch: Launch, target: str, folder: Path) -> tuple[str, str]:
     return said.stdout + said.stderr, toolchain.disassemble(cubin.read_bytes())
 
 
+def loops_of(sass: str) -> list[str]:
+    """The bodies of the innermost loops that multiply, by their conditional branches back."""
+    places = {found[1]: found.start() for found in re.finditer(r"^(\.L_x_\d+):", sass, re.MULTILINE)}
+    back = re.finditer(r"@!?U?P\d+\s+BRA[^;]*?`\((\.L_x_\d+)\)", sass)
+    bodies = [sass[places[found[1]] : found.start()] for found in back if places[found[1]] < found.start()]
+    bodies = [body for body in bodies if "HGMMA" in body]
+    return [body for body in bodies if not any(other != body and other in body for other in bodies)]
+
+
 @pytest.mark.parametrize("kernel", ["keys_kernel", "queries_kernel"])
 @pytest.mark.parametrize(
     ("size", "options"),
@@ -82,53 +91,47 @@ def test_three_groups_of_long_heads(kernel, tmp_path: Path):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_five_products_of_columns(causal, tmp_path: Path):
-    """Heads of 64: dq's product has 64 rows, so each of two groups has 32 of 64 columns; nothing spills."""
-    launch = launches(64, deterministic=False, causal=causal)["keys_kernel"]
-    text = launch.compile("sm_90a", to="ptx").output
-    columns = [int(n) for n in re.findall(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16", text)]
-    # Scores, dP, dv and dk have a depth of 64; dq of 128, in columns. A rotated loop has its step written twice.
-    steps = 3 if causal else 2
-    assert columns.count(64) == 16 * steps and columns.count(32) == 8 * steps and len(columns) == 24 * steps
-    said, _ = compiled(launch, "sm_90a", tmp_path)
-    assert "Used 168 registers" in said and max(map(int, re.findall(r"(\d+) bytes spill", said))) == 0
-    assert not re.search(r"\(C7\d+\)|warning", said), said
-
-
-@pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("in_turns", [False, True])
-def test_five_products(causal, in_turns, tmp_path: Path):
-    """A warp of its own has the copy engine add dq's part of a step, as one box, during dk's product and the next
-    step's scores; in turns it polls by loads, and tells the next program by a store."""
-    found = launches(128, deterministic=in_turns, causal=causal)
+@pytest.mark.parametrize("size", [64, 128])
+def test_five_products(size, causal, in_turns, tmp_path: Path):
+    """Groups share dS by slots, and make dq's part of a step in the next one; a warp of its own has the copy engine add
+    it, as one box, during dk's product and the next step's scores; in turns it polls by loads, and tells the next
+    program by a store."""
+    shape = TOKENS, TOKENS, (size, size), 2, True, causal
+    plan = backward_plan(*shape, of_target("sm_90a"), along="in turns" if in_turns else "in any order", heads=1024)
+    assert (plan.m, plan.rotated, plan.in_turns) == (128 if size == 64 else 64, True, in_turns)
+    found = launches(size, deterministic=in_turns, causal=causal, plan=plan)
     assert list(found) == ["rows_kernel", "keys_kernel", "round_kernel"]
     said, sass = compiled(found["keys_kernel"], "sm_90a", tmp_path)
     assert "Used 168 registers" in said and max(map(int, re.findall(r"(\d+) bytes spill", said))) <= 32
     assert not re.search(r"\(C7\d+\)|warning", said), said
-    # What spills is stored before the first product and loaded after the last.
-    kinds = re.findall(r"\b(HGMMA|LDL|STL)\b", sass)
-    assert set(kinds[kinds.index("HGMMA") : len(kinds) - kinds[::-1].index("HGMMA")]) == {"HGMMA"}
-    # A step is written twice where its loop is rotated; the loop of steps that mask is not.
+    # What spills does so once per program.
+    assert len(loops_of(sass)) == (2 if causal else 1)
+    assert not any(re.search(r"\b(LDL|STL)\b", body) for body in loops_of(sass))
+    # A step is written twice where its loop is rotated; the loop of steps that mask is not. Behind the last step comes
+    # the part that would be the next one's.
     steps = 3 if causal else 2
     loops = 2 if causal else 1
     assert len(re.findall(r"UTMAREDG\.2D\.ADD", sass)) == loops and not re.search(r"\bRED\.E|ATOM", sass)
     assert in_turns == bool(re.search(r"LD\.E\.STRONG\.GPU|LDG\.E\.STRONG\.GPU", sass))
     # In the order in which tensor cores hold a part, a thread stores 16 bytes at a time.
-    assert len(re.findall(r"\bSTS\.128\b", sass)) == 8 * steps and "STS.64" not in sass
+    assert len(re.findall(r"\bSTS\.128\b", sass)) == 8 * (steps + 1) and "STS.64" not in sass
     # The multiply role comes after the two that copy.
     marks = re.findall(r"\b(HGMMA|WARPGROUP\.DEPBAR|BAR\.SYNC|STS\.128|SYNCS\.ARRIVE)\b(.*)", sass)
     marks = marks[next(i for i, mark in enumerate(marks) if mark[0] == "HGMMA") :]
     kinds = [kind for kind, _ in marks]
-    # Scores and dP have a depth of 128; dv, dq and dk of 64, 128 and 64.
-    assert kinds.count("HGMMA") == steps * (8 + 8 + 4 + 8 + 4)
+    # Scores and dP have the depth of a head, dv and dk that of a step's queries, dq that of the keys.
+    scores, sums = size // 16, plan.m // 16
+    assert kinds.count("HGMMA") == steps * (2 * scores + 2 * sums) + (steps + 1) * 8
     # From the wait for dq's part, which leaves dk's product in flight, to the next wait: the part is stored, the next
-    # step's scores begin, the slot is committed, and all groups meet.
+    # step's scores begin, and the slot is committed. Groups meet nowhere between the first product and the last.
+    assert "BAR.SYNC" not in kinds[: len(kinds) - kinds[::-1].index("HGMMA")]
     of_loop = sum(8 for _ in range(steps - 2))
     stores = [i for i, kind in enumerate(kinds) if kind == "STS.128"][of_loop : of_loop + 8]
     wait = max(i for i in range(stores[0]) if kinds[i] == "WARPGROUP.DEPBAR")
     end = next(i for i in range(stores[-1], len(kinds)) if kinds[i] == "WARPGROUP.DEPBAR")
     assert "0x0" not in marks[wait][1]
-    assert kinds[wait + 1 : end] == ["STS.128"] * 8 + ["HGMMA"] * 8 + ["SYNCS.ARRIVE", "BAR.SYNC"]
+    assert kinds[wait + 1 : end] == ["SYNCS.ARRIVE"] + ["STS.128"] * 8 + ["HGMMA"] * scores + ["SYNCS.ARRIVE"]
 
 
 @pytest.mark.parametrize("size", [64, 128])

@@ -14,6 +14,10 @@ static constexpr int64_t kMaxStages = 4;
 static constexpr int64_t kMaxRegisters[] = {0, 200, 216, 144};
 // The same where the next step's first product begins, in rotated loops.
 static constexpr int64_t kMaxRotated[] = {0, 192, 208, 132};
+// The same for a step's sums and products with a vector of numbers, and the rounded form of one product.
+static constexpr int64_t kMaxWithVector[] = {0, 224, 224, 144};
+// Registers for the positions of slots through which groups share an operand.
+static constexpr int64_t kPositions = 8;
 // Shared memory reserved for barriers and mbarriers.
 static constexpr int64_t kSpareBytes = 2048;
 
@@ -93,13 +97,14 @@ std::optional<Schedule> schedule::chooseStreams(func::FuncOp kernel, Streams &st
       (streams.isHeld(load) ? held : slot) += llvm::alignTo(memory->getBytes(), 1024) + 16;
     }
   // Computed operands that are read from shared memory.
+  int64_t slots = sharesBySlots(kernel, streams, alignment) ? 2 : 1;
   for (Type tile : streams.storedFactors()) {
     auto memory = streams.factorMemory(cast<RankedTensorType>(tile), groups);
     if (!memory) {
       why = "a computed factor cannot be stored in the layout that products read";
       return std::nullopt;
     }
-    held += llvm::alignTo(memory->getBytes(), 1024);
+    held += (llvm::alignTo(memory->getBytes(), 1024) + 16) * slots;
   }
   // Blocks that are added to global memory leave through slots of their own, one for each type.
   llvm::SmallDenseSet<Type> reduced;
@@ -114,16 +119,17 @@ std::optional<Schedule> schedule::chooseStreams(func::FuncOp kernel, Streams &st
     if (reduced.insert(memory).second)
       held += llvm::alignTo(memory.getBytes(), 1024) + 16;
   }
+  schedule.reused = !storesThroughHeld(kernel, streams, alignment).empty();
   // Results of one type leave one after the other.
   llvm::SmallDenseSet<Type> types;
   int64_t results = 0;
   for (tile::DescStoreOp store : copyableStores(kernel, alignment)) {
     auto tile = cast<RankedTensorType>(storedTile(store.getValue()).getType());
-    if (types.insert(tile).second)
+    if (!schedule.reused && types.insert(tile).second)
       results += llvm::alignTo(tile.getNumElements() * tile::memoryBytes(tile.getElementType()), 1024);
   }
   int64_t left = target.gpu.maxSharedBytes - kSpareBytes - held, wanted = stages.value_or(kMaxStages);
-  schedule.stagedStore = results > 0 && (left - results) / slot >= std::min<int64_t>(wanted, 2);
+  schedule.stagedStore = schedule.reused || (results > 0 && (left - results) / slot >= std::min<int64_t>(wanted, 2));
   int64_t fitting = (left - (schedule.stagedStore ? results : 0)) / slot;
   if (fitting < 1 || wanted < 1) {
     why = "one stage does not fit in shared memory";
@@ -131,6 +137,57 @@ std::optional<Schedule> schedule::chooseStreams(func::FuncOp kernel, Streams &st
   }
   schedule.stages = int32_t(std::min(wanted, fitting));
   return schedule;
+}
+
+bool schedule::sharesBySlots(func::FuncOp kernel, const Streams &streams, const AlignmentAnalysis &alignment) {
+  return streams.sharedType() && !copyableReductions(kernel, streams.turns, alignment).empty();
+}
+
+llvm::MapVector<Operation *, Operation *> schedule::storesThroughHeld(func::FuncOp kernel, const Streams &streams,
+                                                                      const AlignmentAnalysis &alignment) {
+  // Where a block runs several programs, the next one's operands arrive while this one's results leave.
+  if (copyableReductions(kernel, streams.turns, alignment).empty())
+    return {};
+  llvm::MapVector<Operation *, Operation *> places;
+  llvm::SmallDenseSet<Operation *> taken;
+  for (tile::DescStoreOp store : copyableStores(kernel, alignment)) {
+    auto type = cast<RankedTensorType>(storedTile(store.getValue()).getType());
+    auto memory = storeMemory(type, /*ctas=*/1, /*cutsColumns=*/false);
+    auto isFree = [&](auto &entry) {
+      return streams.isHeld(entry.first) && !taken.contains(entry.first) && slotMemory(entry.second) == memory;
+    };
+    auto held = llvm::find_if(streams.blocks, isFree);
+    bool isLast = llvm::all_of(streams.dots, [&](tile::DotOp dot) {
+      return kernel.front().findAncestorOpInBlock(*dot)->isBeforeInBlock(store);
+    });
+    if (held == streams.blocks.end() || !isLast)
+      return {};
+    taken.insert(held->first);
+    places[store] = held->first;
+  }
+  return places;
+}
+
+bool schedule::loadsVectorsLate(const Streams &streams, int64_t consumers, bool bySlots) {
+  llvm::SmallDenseMap<Block *, int64_t> products, rounded, vectors;
+  for (tile::DotOp dot : streams.dots) {
+    StreamFactor left = streams.factorOf(dot.getLhs());
+    Block *block = dot->getBlock();
+    bool fresh = matchPattern(dot.getAcc(), m_AnyZeroFloat());
+    if (!fresh || !(streams.isStored(dot, /*right=*/false) || streams.isStored(dot, /*right=*/true)))
+      products[block] += dot.getType().getNumElements() / (128 * consumers);
+    if (!left.load && !left.transposed)
+      rounded[block] = std::max(rounded[block], dot.getLhs().getType().getNumElements() / (256 * consumers));
+  }
+  // Each thread has a quarter of a vector's numbers.
+  for (auto &[load, stream] : streams.blocks)
+    if (stream.isRow())
+      vectors[load->getBlock()] = std::max(vectors[load->getBlock()], stream.type.getNumElements() / 4);
+  return llvm::any_of(products, [&](auto &entry) {
+    auto [block, registers] = entry;
+    registers += rounded[block] + vectors[block] + (bySlots ? kPositions : 0);
+    return registers > kMaxWithVector[consumers];
+  });
 }
 
 /// Registers per thread where the next step's first product begins: sums, that product, and the operands that this

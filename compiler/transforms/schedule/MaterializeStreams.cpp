@@ -9,6 +9,10 @@
 //   begin S of step 0; wait
 //   for steps 1 ...: begin dP; P; begin dv; dS; begin dk of the step before; begin S of this step; wait
 //   begin dP; P; begin dv; dS; begin dk of the last step
+//
+// Each group computes a part of dS, and all read all of it for dq. If they waited for each other there, they would do
+// scalar work at the same time, and nobody would feed the tensor cores. So dq of a step is made in the next one, behind
+// that step's dS, which has a second slot.
 #include "compiler/analysis/Disjoint.h"
 #include "compiler/transforms/schedule/ChainedProducts.h"
 #include "compiler/transforms/schedule/RoleWriter.h"
@@ -70,15 +74,27 @@ private:
   /// The rest of a step. `next`: the step that begins meanwhile, if there is one.
   struct Step;
   void cloneRest(RotatedLoop &rotated, IRMapping &map, MutableArrayRef<Value> cursors, Step *next);
+  /// Passes over the block that a loop which puts off a product adds first: there was no step before.
+  void skipFirst(RotatedLoop &rotated, IRMapping &map, MutableArrayRef<Value> cursors);
   void cloneLoop(scf::ForOp loop, Role role, IRMapping &map, MutableArrayRef<Value> cursors);
   void fill(const Streams::Group &group, IRMapping &map, Value &cursor);
   void reach(Value value, IRMapping &map);
   /// `again`: the slot is held already.
   void receive(const Streams::Group &group, Value cursor, bool again = false);
   void begin(tile::DotOp dot, IRMapping &map);
+  /// Stores a group's part of an operand that groups share.
+  void share(Value tile, Value cursor);
+  /// Begins the product of such an operand, once all groups have stored their parts.
+  void beginShared(tile::DotOp dot, IRMapping &map, Value cursor);
   Value memoryOf(const StreamFactor &factor, IRMapping &map);
   /// Waits for the products begun with this map whose results are among `values`.
   void settleFor(ValueRange values, IRMapping &map);
+  /// The value is a loaded vector, perhaps in another shape.
+  bool isVector(Value value);
+  /// Loads a vector, and gives it its shape.
+  void loadVector(Value value, IRMapping &map);
+  /// Loads the vectors that `op` uses.
+  void loadVectors(Operation *op, IRMapping &map);
   /// Waits for the products whose results `op` uses, and loads the vectors that it uses.
   void settleFor(Operation *op, IRMapping &map);
   /// Waits until at most the last `pending` products begun in this block are in flight.
@@ -129,7 +145,17 @@ private:
     Value cursor; ///< of its slot
     bool isDue = false, hasBegun = false;
   };
-  Step *step = nullptr; ///< in the block being written
+  Step *step = nullptr;           ///< in the block being written
+  bool bySlots = false;           ///< see sharesBySlots
+  std::optional<unsigned> shared; ///< the ring of the operand that groups share
+  /// The product of the step before that the step being written makes.
+  struct Deferred {
+    tile::DotOp dot;
+    IRMapping map; ///< what its result is for
+  };
+  Deferred *deferred = nullptr;
+  llvm::MapVector<Operation *, Operation *> throughHeld; ///< see storesThroughHeld
+  bool loadsLate = false;                                ///< vectors are loaded where they are used
   Block *multiply = nullptr;
 };
 } // namespace
@@ -156,6 +182,16 @@ void Writer::makeRings() {
     }
     rings.push_back(std::move(ring));
   }
+  int32_t warps = 4 * schedule.consumers;
+  if (bySlots) {
+    MemType memory = *streams.factorMemory(streams.sharedType(), schedule.consumers);
+    auto type = ChannelType::get(b.getContext(), /*slots=*/2, memory);
+    shared = rings.size();
+    rings.push_back({{memory},
+                     {},
+                     ChannelOp::create(b, type, Completion::Threads, /*fillers=*/warps, /*readers=*/warps,
+                                       /*offset=*/IntegerAttr())});
+  }
   llvm::SmallDenseMap<Type, unsigned> byType;
   for (auto &[op, reduction] : reductions) {
     auto desc = cast<tile::DescReduceOp>(op).getDesc().getDefiningOp<tile::MakeDescOp>();
@@ -168,8 +204,8 @@ void Writer::makeRings() {
     auto type = ChannelType::get(b.getContext(), /*slots=*/1, memory);
     rings.push_back({{memory},
                      {},
-                     ChannelOp::create(b, type, Completion::Threads, /*fillers=*/4 * schedule.consumers,
-                                       /*readers=*/1, /*offset=*/IntegerAttr())});
+                     ChannelOp::create(b, type, Completion::Threads, /*fillers=*/warps, /*readers=*/1,
+                                       /*offset=*/IntegerAttr())});
   }
 }
 
@@ -206,6 +242,9 @@ void Writer::receive(const Streams::Group &group, Value cursor, bool again) {
   Ring &ring = rings[ringOf[group.front()]];
   auto received = ReceiveOp::create(b, TypeRange(ring.memories), ring.channel, cursor, /*pending=*/0u, again);
   Slot slot{ringOf[group.front()], cursor, group.front()->getBlock(), {}};
+  for (auto &[store, load] : throughHeld)
+    if (llvm::is_contained(group, load))
+      slot.readers.push_back(store);
   for (auto [load, part] : llvm::zip_equal(group, received.getParts())) {
     parts[load] = part;
     if (streams.blocks[load].isRow()) {
@@ -270,6 +309,23 @@ void Writer::begin(tile::DotOp dot, IRMapping &map) {
   inside.begun.push_back({dot, sum, &map});
 }
 
+void Writer::share(Value tile, Value cursor) {
+  Ring &ring = rings[*shared];
+  auto slot = AcquireOp::create(b, TypeRange(ring.memories), ring.channel, cursor);
+  LocalStoreOp::create(b, tile, slot.getParts().front());
+  FenceAsyncOp::create(b);
+  CommitOp::create(b, ring.channel, cursor);
+}
+
+void Writer::beginShared(tile::DotOp dot, IRMapping &map, Value cursor) {
+  Ring &ring = rings[*shared];
+  auto slot = ReceiveOp::create(b, TypeRange(ring.memories), ring.channel, cursor, /*pending=*/0u, /*again=*/false);
+  slots.push_back({*shared, cursor, dot->getBlock(), {dot}});
+  inside.stored.push_back({streams.sharedTile(dot), slot.getParts().front()});
+  begin(dot, map);
+  inside.stored.pop_back();
+}
+
 void Writer::settle(size_t pending) {
   size_t done = inside.begun.size() - pending;
   for (Begun &product : ArrayRef(inside.begun).take_front(done).vec()) {
@@ -291,25 +347,41 @@ void Writer::settleFor(ValueRange values, IRMapping &map) {
     settle(inside.begun.size() - needed);
 }
 
+bool Writer::isVector(Value value) {
+  while (isa_and_nonnull<tile::ExpandDimsOp, tile::BroadcastOp>(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  return llvm::any_of(streams.blocks,
+                      [&](auto &entry) { return entry.second.isRow() && entry.second.value() == value; });
+}
+
+void Writer::loadVector(Value value, IRMapping &map) {
+  if (map.contains(value))
+    return;
+  for (auto &[load, stream] : streams.blocks)
+    if (stream.isRow() && stream.value() == value) {
+      map.map(value, LocalLoadOp::create(b, value.getType(), parts[load]).getResult());
+      return hasRead(load, load->getBlock());
+    }
+  Operation *shape = value.getDefiningOp();
+  loadVector(shape->getOperand(0), map);
+  b.setLoc(shape->getLoc());
+  b.clone(*shape, map);
+}
+
+void Writer::loadVectors(Operation *op, IRMapping &map) {
+  op->walk([&](Operation *inner) {
+    for (Value operand : inner->getOperands())
+      if (isVector(operand))
+        loadVector(operand, map);
+  });
+  b.setLoc(op->getLoc());
+}
+
 void Writer::settleFor(Operation *op, IRMapping &map) {
   SmallVector<Value> used;
-  SmallVector<Operation *> rows;
-  op->walk([&](Operation *inner) {
-    llvm::append_range(used, inner->getOperands());
-    for (Value operand : inner->getOperands())
-      for (auto &[load, stream] : streams.blocks)
-        if (stream.isRow() && stream.value() == operand && !map.contains(operand))
-          rows.push_back(load);
-  });
+  op->walk([&](Operation *inner) { llvm::append_range(used, inner->getOperands()); });
   settleFor(used, map);
-  for (Operation *load : rows) {
-    Value tile = streams.blocks[load].value();
-    if (map.contains(tile))
-      continue;
-    map.map(tile, LocalLoadOp::create(b, tile.getType(), parts[load]).getResult());
-    hasRead(load, load->getBlock());
-  }
-  b.setLoc(op->getLoc());
+  loadVectors(op, map);
 }
 
 //===----------------------------------------------------------------------===//
@@ -331,10 +403,31 @@ bool Writer::isKnown(Operation &op, IRMapping &map) {
   });
 }
 
+void Writer::skipFirst(RotatedLoop &rotated, IRMapping &map, MutableArrayRef<Value> cursors) {
+  scf::ForOp loop = rotated.loop;
+  unsigned ring = reductions[rotated.uses.back()].ring;
+  Value &cursor = cursors[ring];
+  b.setLoc(rotated.uses.back()->getLoc());
+  Value runs = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, map.lookupOrDefault(loop.getLowerBound()),
+                                     map.lookupOrDefault(loop.getUpperBound()));
+  auto branch = scf::IfOp::create(b, TypeRange{cursor.getType()}, runs, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.elseBlock());
+  scf::YieldOp::create(b, cursor);
+  b.setInsertionPointToStart(branch.thenBlock());
+  ReceiveOp::create(b, TypeRange(rings[ring].memories), rings[ring].channel, cursor, /*pending=*/0u, /*again=*/false);
+  ReleaseOp::create(b, rings[ring].channel, cursor, /*when=*/Value());
+  scf::YieldOp::create(b, AdvanceOp::create(b, cursor.getType(), cursor).getResult());
+  cursor = branch.getResult(0);
+}
+
 void Writer::cloneLoop(scf::ForOp loop, Role role, IRMapping &map, MutableArrayRef<Value> cursors) {
   if (role == Role::Multiply && schedule.rotated)
     if (auto rotated = streams.rotated(loop))
       return cloneRotated(*rotated, map, cursors);
+  if (role == Role::Add && schedule.rotated)
+    if (auto rotated = streams.rotated(loop); rotated && rotated->deferred)
+      skipFirst(*rotated, map, cursors);
   auto of = [&](Value value) { return map.lookupOrDefault(value); };
   auto isKept = [&](Value value) { return role == Role::Multiply || !isa<RankedTensorType>(value.getType()); };
   SmallVector<Value> inits;
@@ -378,6 +471,8 @@ void Writer::cloneBlock(Block &from, Role role, IRMapping &map, MutableArrayRef<
   Inside outer = enter(from);
   for (Operation &op : from.without_terminator())
     cloneOp(op, role, map, cursors);
+  if (role == Role::Multiply)
+    loadVectors(from.getTerminator(), map);
   settle(0);
   inside = std::move(outer);
 }
@@ -402,9 +497,18 @@ void Writer::cloneOp(Operation &op, Role role, IRMapping &map, MutableArrayRef<V
     settleFor(loop.getInitArgs(), map);
     cloneLoop(loop, role, map, cursors);
   } else if (auto dot = dyn_cast<tile::DotOp>(op)) {
-    if (role == Role::Multiply)
+    if (role == Role::Multiply && shared && streams.sharedIn(dot->getBlock()) == dot) {
+      Value &cursor = cursors[*shared], next = AdvanceOp::create(b, cursor.getType(), cursor);
+      bool isLate = deferred && deferred->dot == dot;
+      share(map.lookup(streams.sharedTile(dot)), isLate ? next : cursor);
+      beginShared(dot, isLate ? deferred->map : map, cursor);
+      cursor = next;
+    } else if (role == Role::Multiply) {
       begin(dot, map);
+    }
   } else if (streams.parts.contains(&op)) {
+    return;
+  } else if (loadsLate && isa<tile::ExpandDimsOp, tile::BroadcastOp>(op) && isVector(op.getResult(0))) {
     return;
   } else if (role == Role::Multiply) {
     settleFor(&op, map);
@@ -442,11 +546,13 @@ void Writer::cloneRest(RotatedLoop &rotated, IRMapping &map, MutableArrayRef<Val
   llvm::erase(slots.back().readers, rotated.lead);
   size_t storedOutside = inside.stored.size();
   Step *outer = std::exchange(step, next);
+  Deferred own{rotated.deferred, map}, earlier = own;
+  Deferred *around = std::exchange(deferred, rotated.deferred ? &earlier : nullptr);
   tile::DotOp last = llvm::to_vector(rotated.loop.getBody()->getOps<tile::DotOp>()).back();
   for (Operation &op : rotated.loop.getBody()->without_terminator()) {
     if (groups.contains(&op) || &op == rotated.lead)
       continue;
-    cloneOp(op, Role::Multiply, map, cursors);
+    cloneOp(op, Role::Multiply, rotated.uses.contains(&op) ? earlier.map : map, cursors);
     if (step && &op == last) {
       // A part that leaves has its registers until it is stored.
       step->isDue = true;
@@ -456,6 +562,16 @@ void Writer::cloneRest(RotatedLoop &rotated, IRMapping &map, MutableArrayRef<Val
   }
   if (step && !step->hasBegun)
     beginStep();
+  loadVectors(rotated.loop.getBody()->getTerminator(), map);
+  deferred = around;
+  if (rotated.deferred && !next) {
+    b.setLoc(rotated.deferred.getLoc());
+    Value &cursor = cursors[*shared];
+    beginShared(rotated.deferred, own.map, cursor);
+    cursor = AdvanceOp::create(b, cursor.getType(), cursor);
+    for (Operation *use : rotated.uses)
+      cloneOp(*use, Role::Multiply, own.map, cursors);
+  }
   settle(0);
   step = outer;
   inside.stored.truncate(storedOutside);
@@ -485,6 +601,11 @@ void Writer::cloneRotated(RotatedLoop &rotated, IRMapping &map, MutableArrayRef<
 
     b.setInsertionPointToStart(branch.thenBlock());
     Inside outer = enter(*loop.getBody());
+    if (rotated.deferred) {
+      // The first step makes the product of a step before it, too: of zeros, and for a block that is not added.
+      b.setLoc(rotated.deferred.getLoc());
+      share(arith::ConstantOp::create(b, b.getZeroAttr(streams.sharedType())), cursors[*shared]);
+    }
     Step opening{rotated, map, cursors[own]};
     Step *around = std::exchange(step, &opening);
     beginStep();
@@ -530,15 +651,22 @@ void Writer::cloneRotated(RotatedLoop &rotated, IRMapping &map, MutableArrayRef<
 /// Stores through shared memory once the previous result has left it; kiln-insert-barriers adds barriers and fences.
 void Writer::writeStore(tile::DescStoreOp store, IRMapping &map) {
   Store &found = stores[store];
-  Value &memory = outlets[found.memory];
+  Operation *held = throughHeld.lookup(store);
+  Value &memory = held ? parts[held] : outlets[found.memory];
   if (!memory)
     memory = AllocOp::create(b, found.memory, /*offset=*/IntegerAttr());
-  CopyOutWaitOp::create(b, /*read=*/true, /*pending=*/0);
+  if (!held)
+    CopyOutWaitOp::create(b, /*read=*/true, /*pending=*/0);
   LocalStoreOp::create(b, map.lookup(storedTile(store.getValue())), memory);
   SmallVector<Value> offsets;
   for (Value offset : store.getOffsets())
     offsets.push_back(map.lookupOrDefault(offset));
   CopyOutOp::create(b, memory, found.map, offsets, /*kind=*/StringAttr());
+  if (throughHeld.empty() || store != throughHeld.back().first)
+    return;
+  CopyOutWaitOp::create(b, /*read=*/true, /*pending=*/0);
+  for (auto &[left, load] : throughHeld)
+    hasRead(left, load->getBlock());
 }
 
 Value Writer::allocate(MemType memory) {
@@ -560,10 +688,6 @@ void Writer::writeReduction(tile::DescReduceOp op, Role role, IRMapping &map, Va
     b.setLoc(op.getLoc());
     FenceAsyncOp::create(b);
     CommitOp::create(b, channel, cursor);
-    // All groups have read what they share, unless a product of it is in flight. They meet here, while their next
-    // products run, and not where the next step stores it.
-    if (!factors.empty())
-      BarrierOp::create(b, Scope::Role);
   } else {
     auto slot = ReceiveOp::create(b, TypeRange{found.memory}, channel, cursor);
     auto offsets = llvm::map_to_vector(op.getOffsets(), [&](Value offset) { return map.lookupOrDefault(offset); });
@@ -627,7 +751,7 @@ void Writer::writeRole(scf::ForOp programs, Role role) {
   cloneLoop(programs, role, map, inits);
   if (inTurns)
     endTurn(ArrayRef(inits).drop_front(rings.size()), /*later=*/0);
-  if (role == Role::Multiply && !stores.empty())
+  if (role == Role::Multiply && !stores.empty() && throughHeld.empty())
     CopyOutWaitOp::create(b, /*read=*/true, /*pending=*/0);
   EndRoleOp::create(b);
 }
@@ -638,6 +762,10 @@ void Writer::run() {
     if (!llvm::is_contained(descs, stream.desc))
       descs.push_back(stream.desc);
   AlignmentAnalysis alignment(kernel);
+  bySlots = sharesBySlots(kernel, streams, alignment);
+  loadsLate = loadsVectorsLate(streams, schedule.consumers, bySlots);
+  if (schedule.reused)
+    throughHeld = storesThroughHeld(kernel, streams, alignment);
   if (schedule.stagedStore)
     for (tile::DescStoreOp store : copyableStores(kernel, alignment)) {
       auto tile = cast<RankedTensorType>(storedTile(store.getValue()).getType());

@@ -17,10 +17,12 @@ struct Schedule {
   bool stagedStore = false; ///< results leave through shared memory and the copy engine
   bool split = false;       ///< the CTAs of a cluster split K, not the tile: each has a partial sum, and they add those
   bool fetched = false;     ///< addends arrive through their own channels
-  bool reused = false;      ///< the result leaves through the memory in which the first addend of its shape arrived
-  bool ordered = false;     ///< attention: groups issue a step's products in turn
-  bool rotated = false;     ///< streams: a step's first product begins under the last ones of the step before
-  bool apart = false;       ///< each group stores its own rows of the result without waiting for other groups
+  /// The result leaves through the memory in which the first addend of its shape arrived; streams: results leave
+  /// through the memory of held blocks.
+  bool reused = false;
+  bool ordered = false; ///< attention: groups issue a step's products in turn
+  bool rotated = false; ///< streams: a step's first product begins under the last ones of the step before
+  bool apart = false;   ///< each group stores its own rows of the result without waiting for other groups
 
   /// The rows of boxes that a result leaves in, of which a CTA has `rows`: those of one group where each stores its own
   /// (0: any).

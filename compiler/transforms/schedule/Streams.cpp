@@ -86,6 +86,62 @@ SmallVector<SmallVector<Streams::Group>> Streams::rings() const {
   return rings;
 }
 
+RankedTensorType Streams::sharedType() const {
+  RankedTensorType type;
+  llvm::SmallDenseSet<Block *> seen;
+  for (tile::DotOp dot : dots)
+    for (bool right : {false, true}) {
+      if (!isStored(dot, right))
+        continue;
+      Value tile = factorOf(right ? dot.getRhs() : dot.getLhs()).tile;
+      auto own = cast<RankedTensorType>(tile.getType());
+      if ((type && type != own) || tile.getParentBlock() != dot->getBlock() || !seen.insert(dot->getBlock()).second)
+        return {};
+      type = own;
+    }
+  return type;
+}
+
+tile::DotOp Streams::sharedIn(Block *block) const {
+  auto reads = [&](tile::DotOp dot) {
+    return dot->getBlock() == block && (isStored(dot, /*right=*/false) || isStored(dot, /*right=*/true));
+  };
+  auto found = llvm::find_if(dots, reads);
+  return found == dots.end() || !sharedType() ? tile::DotOp() : *found;
+}
+
+/// Finds the product that the loop can put off to its next step.
+static void findDeferred(const Streams &streams, RotatedLoop &rotated) {
+  Block *body = rotated.loop.getBody();
+  tile::DotOp dot = streams.sharedIn(body);
+  if (!dot || !matchPattern(dot.getAcc(), m_AnyZeroFloat()))
+    return;
+  for (Value factor : {dot.getLhs(), dot.getRhs()})
+    if (Operation *load = streams.factorOf(factor).load; load && rotated.loop->isProperAncestor(load))
+      return; // its slot would be free
+  llvm::SetVector<Operation *> uses;
+  auto isPart = [&](Value value) {
+    return value.getDefiningOp() && (value.getDefiningOp() == dot || uses.contains(value.getDefiningOp()));
+  };
+  for (Operation &op : *body) {
+    if (llvm::none_of(op.getOperands(), isPart))
+      continue;
+    // Between the product and the addition there is nothing but their block in other shapes.
+    auto isElsewhere = [&](Value operand) { return isPart(operand) || rotated.loop.isDefinedOutsideOfLoop(operand); };
+    bool adds = isa<tile::DescReduceOp>(op);
+    if (!adds && !(isMemoryEffectFree(&op) && op.getNumRegions() == 0 && op.getNumResults() == 1 &&
+                   llvm::all_of(op.getOperands(), isElsewhere)))
+      return;
+    if (!uses.empty() && isa<tile::DescReduceOp>(uses.back()))
+      return;
+    uses.insert(&op);
+  }
+  if (uses.empty() || !isa<tile::DescReduceOp>(uses.back()))
+    return;
+  rotated.deferred = dot;
+  rotated.uses = std::move(uses);
+}
+
 std::optional<RotatedLoop> Streams::rotated(scf::ForOp loop) const {
   // The program says that an iteration's loads are to be issued in the iteration itself.
   if (auto stages = loop->getAttrOfType<IntegerAttr>("tile.num_stages"); stages && stages.getInt() <= 1)
@@ -114,6 +170,7 @@ std::optional<RotatedLoop> Streams::rotated(scf::ForOp loop) const {
       !loop.isDefinedOutsideOfLoop(found.lead.getAcc()) || !factorOf(found.lead.getLhs()).load ||
       !factorOf(found.lead.getRhs()).load)
     return std::nullopt;
+  findDeferred(*this, found);
   return found;
 }
 

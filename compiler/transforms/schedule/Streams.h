@@ -6,6 +6,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace kiln::schedule {
 
@@ -38,6 +39,10 @@ struct RotatedLoop {
   mlir::scf::ForOp loop;
   llvm::SmallVector<mlir::Operation *, 4> group; ///< the blocks it streams
   tile::DotOp lead;                              ///< a product of loaded blocks, not added to anything
+  /// A product that is put off to the next step, where no group has to wait for what others store: of an operand that
+  /// groups share and a block from outside the loop, for a block that is added to memory. Null if there is none.
+  tile::DotOp deferred;
+  llvm::SetVector<mlir::Operation *> uses; ///< what uses its result, in program order; the last op adds to memory
 };
 
 struct Streams {
@@ -66,6 +71,15 @@ struct Streams {
   /// std::nullopt if the loop's first product is no product of loaded blocks, or if nothing else reads what the loop
   /// loads: its slot would be free before the next iteration.
   std::optional<RotatedLoop> rotated(mlir::scf::ForOp loop) const;
+  /// The type of the operands that groups share: each computes a part, and a product reads all of it from shared
+  /// memory. Null if there are none, if their types differ, or if a block of ops has several.
+  mlir::RankedTensorType sharedType() const;
+  /// The product in this block that reads such an operand; null if there is none.
+  tile::DotOp sharedIn(mlir::Block *block) const;
+  /// That operand.
+  mlir::Value sharedTile(tile::DotOp dot) const {
+    return factorOf(isStored(dot, /*right=*/true) ? dot.getRhs() : dot.getLhs()).tile;
+  }
   /// Loaded outside all loops, once per program.
   bool isHeld(mlir::Operation *load) const { return mlir::isa<mlir::FunctionOpInterface>(load->getParentOp()); }
 };
@@ -88,6 +102,16 @@ llvm::SmallVector<tile::DescReduceOp> copyableReductions(mlir::func::FuncOp kern
 std::optional<Schedule> chooseStreams(mlir::func::FuncOp kernel, Streams &streams, const Target &target,
                                       const AlignmentAnalysis &alignment, std::optional<int64_t> stages,
                                       std::optional<int64_t> consumers, std::string &why);
+
+/// Groups share an operand through a channel of two slots, so that one may be a step ahead of another.
+bool sharesBySlots(mlir::func::FuncOp kernel, const Streams &streams, const AlignmentAnalysis &alignment);
+
+/// Copyable stores by the load of the held block through whose memory they leave: all of them, or none.
+llvm::MapVector<mlir::Operation *, mlir::Operation *>
+storesThroughHeld(mlir::func::FuncOp kernel, const Streams &streams, const AlignmentAnalysis &alignment);
+
+/// There are no registers for a vector of numbers beside a step's products: threads load it where they use it.
+bool loadsVectorsLate(const Streams &streams, int64_t consumers, bool bySlots);
 
 /// Some loop can be rotated, there are registers for it, and no threads exchange what they add to memory: that would
 /// take memory that the operands of products have while those are in flight.

@@ -1,13 +1,17 @@
 // A rotated loop begins the first product of the next step under the last ones of this step: a prologue, a loop of the
 // rest of a step and the first product of the next, an epilogue. Two slots suffice. The load role stays as it is.
+//
+// Groups share dS through two slots, and make dq's part of a step in the next one: nobody waits for what others store in
+// the same step. The first step makes that of zeros, which the add role passes over.
 // RUN: kiln-opt %s --split-input-file --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule))' | FileCheck %s --check-prefix=CHOSEN
 // RUN: kiln-opt %s --split-input-file --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule,kiln-materialize-schedule),canonicalize,cse,func.func(kiln-verify-channels))' | FileCheck %s
 
-// CHOSEN: func.func @gradients({{.*}}kgpu.schedule = {consumers = 2 : i32, name = "streams", rotated, staged_store, stages = 2 : i32}
+// CHOSEN: func.func @gradients({{.*}}kgpu.schedule = {consumers = 2 : i32, name = "streams", reused, rotated, staged_store, stages = 2 : i32}
 module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "rotated", kgpu.stages = 2 : i32} {
 // CHECK-LABEL: func.func @gradients
 // CHECK: %[[KEYS:.*]] = kgpu.channel {{ *}}bytes fillers 1 readers 8 : <1 x
 // CHECK: %[[WALKED:.*]] = kgpu.channel {{ *}}bytes fillers 1 readers 8 : <2 x
+// CHECK: %[[SHARED:.*]] = kgpu.channel {{ *}}threads fillers 8 readers 8 : <2 x (!kgpu.mem<128x64xf16
 // CHECK: %[[PARTS:.*]] = kgpu.channel {{ *}}threads fillers 8 readers 1 : <1 x
 // CHECK: kgpu.roles @load
 // CHECK:     scf.for
@@ -16,20 +20,28 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "rotated", kgpu.sta
 // CHECK:       kgpu.commit %[[WALKED]]
 // CHECK:   kgpu.end_role
 // CHECK: } @add
-// CHECK:     scf.for
+// The first part.
+// CHECK:     %[[SECOND:.*]] = scf.if
+// CHECK-NEXT:  kgpu.receive %[[PARTS]]
+// CHECK-NEXT:  kgpu.release %[[PARTS]]
+// CHECK:     scf.for {{.*}} iter_args(%{{.*}} = %[[SECOND]])
 // CHECK:       kgpu.receive %[[PARTS]]
 // CHECK-NEXT:  kgpu.copy_out %{{.*}} by "fadd"
 // CHECK-NOT:   kgpu.receive
 // CHECK: } @multiply
-// CHECK: %[[DSCORE:.*]] = kgpu.alloc : <128x64xf16
+// CHECK-NOT: kgpu.alloc
 // CHECK:     %[[HELD:.*]]:2 = kgpu.receive %[[KEYS]]
 // CHECK:     scf.if
+// CHECK:       %[[FIRST:.*]] = kgpu.acquire %[[SHARED]][%[[Z0:.*]]] : <2 x
+// CHECK-NEXT:  kgpu.local_store %cst{{.*}}, %[[FIRST]]
+// CHECK-NEXT:  kgpu.fence_async
+// CHECK-NEXT:  kgpu.commit %[[SHARED]][%[[Z0]]]
 // The first step's slot and scores.
 // CHECK:       %[[S0:.*]]:4 = kgpu.receive %[[WALKED]][%[[C0:.*]]] : <2 x
 // CHECK:       %[[A0:.*]] = kgpu.warpgroup_mma %[[HELD]]#0
 // CHECK:       %[[SCORE0:.*]] = kgpu.mma_wait %[[A0]] pending 0
 // CHECK-NOT:   kgpu.release
-// CHECK:       scf.for {{.*}} iter_args(%[[K:[^ ]*]] = %{{[^,]*}}, %[[V:[^ ]*]] = %{{[^,]*}}, %[[AT:[^ ]*]] = %[[C0]], %[[OUT:[^ ]*]] = %{{[^,]*}}, %[[SCORE:[^ ]*]] = %[[SCORE0]])
+// CHECK:       scf.for {{.*}} iter_args(%[[K:[^ ]*]] = %{{[^,]*}}, %[[V:[^ ]*]] = %{{[^,]*}}, %[[AT:[^ ]*]] = %[[C0]], %[[BEFORE:[^ ]*]] = %[[Z0]], %[[OUT:[^ ]*]] = %{{[^,]*}}, %[[SCORE:[^ ]*]] = %[[SCORE0]])
 // CHECK:         %[[NEXT:.*]] = kgpu.advance %[[AT]]
 // CHECK:         %[[S:.*]]:4 = kgpu.receive %[[WALKED]][%[[AT]]] again
 // CHECK:         %[[B:.*]] = kgpu.warpgroup_mma %[[HELD]]#1
@@ -39,11 +51,17 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "rotated", kgpu.sta
 // CHECK:         %[[DV:.*]] = kgpu.warpgroup_mma %[[ROUNDED]], %[[S]]#2, %[[V]]
 // CHECK:         kgpu.local_load %[[S]]#3
 // CHECK:         kgpu.mma_wait %[[B]] pending 1
-// CHECK:         kgpu.local_store %[[DS:.*]], %[[DSCORE]]
+// CHECK:         %[[OWN:.*]] = kgpu.advance %[[BEFORE]]
+// CHECK:         %[[PLACE:.*]] = kgpu.acquire %[[SHARED]][%[[OWN]]]
+// CHECK-NEXT:    kgpu.local_store %[[DS:.*]], %[[PLACE]]
+// CHECK-NEXT:    kgpu.fence_async
+// CHECK-NEXT:    kgpu.commit %[[SHARED]][%[[OWN]]]
+// CHECK-NEXT:    %[[DSCORE:.*]] = kgpu.receive %[[SHARED]][%[[BEFORE]]]
 // CHECK:         %[[DQ:.*]] = kgpu.warpgroup_mma %{{.*}}, %[[DSCORE]]
 // CHECK:         %[[DK:.*]] = kgpu.warpgroup_mma %[[DS]], %[[S]]#0, %[[K]]
 // CHECK:         kgpu.mma_wait %[[DV]] pending 1
 // CHECK:         %[[PART:.*]] = kgpu.mma_wait %[[DQ]] pending 1
+// CHECK-NEXT:    kgpu.release %[[SHARED]][%[[BEFORE]]]
 // CHECK:         %[[FREE:.*]] = kgpu.acquire %[[PARTS]][%[[OUT]]]
 // CHECK-NEXT:    kgpu.local_store %[[PART]], %[[FREE]]
 // The next step's scores begin once the part has left its registers.
@@ -51,20 +69,26 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "rotated", kgpu.sta
 // CHECK:         %[[A1:.*]] = kgpu.warpgroup_mma %[[HELD]]#0
 // CHECK-NEXT:    kgpu.fence_async
 // CHECK-NEXT:    kgpu.commit %[[PARTS]][%[[OUT]]]
-// CHECK-NEXT:    kgpu.barrier role
 // CHECK-NEXT:    %[[LATER:.*]] = kgpu.advance %[[OUT]]
 // CHECK:         kgpu.mma_wait %[[DK]] pending 0
 // CHECK-NEXT:    %[[SCORE1:.*]] = kgpu.mma_wait %[[A1]] pending 0
 // CHECK-NEXT:    kgpu.release %[[WALKED]][%[[AT]]]
-// CHECK-NEXT:    scf.yield %{{[^,]*}}, %{{[^,]*}}, %[[NEXT]], %[[LATER]], %[[SCORE1]]
-// The rest of the last step.
+// CHECK-NEXT:    scf.yield %{{[^,]*}}, %{{[^,]*}}, %[[NEXT]], %[[OWN]], %[[LATER]], %[[SCORE1]]
+// The rest of the last step, and its own part.
 // CHECK:       kgpu.receive %[[WALKED]][%[[LAST:.*]]] again
 // CHECK-COUNT-4: kgpu.warpgroup_mma
-// CHECK-NOT:   kgpu.warpgroup_mma
 // CHECK:       kgpu.commit %[[PARTS]]
+// CHECK-COUNT-1: kgpu.warpgroup_mma
+// CHECK-NOT:   kgpu.warpgroup_mma
 // CHECK:       kgpu.release %[[WALKED]][%[[LAST]]]
+// CHECK:       kgpu.commit %[[PARTS]]
 // CHECK:     } else {
 // CHECK-NEXT:  scf.yield
+// The result leaves through the memory of the keys.
+// CHECK:     kgpu.local_store %{{.*}}, %[[HELD]]#0
+// CHECK-NEXT: kgpu.copy_out %[[HELD]]#0
+// CHECK-NEXT: kgpu.copy_out_wait read 0
+// CHECK-NEXT: kgpu.release %[[KEYS]]
 // CHECK:   kgpu.end_role
   func.func @gradients(%k: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %q: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %g: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %rows: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64}, %y: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %z: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64}, %tokens: i32, %s: i64 {tile.divisibility = 16 : i64}) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32

@@ -1,10 +1,13 @@
 // Blocks that a step adds to memory pass through a slot to a role that has the copy engine add them: the multiply role
 // waits neither for it nor, before the next product, for all of its threads to have stored. Each block runs one program.
+// Groups share a computed operand through two slots, so that the next step need not wait for all to have read it.
 // RUN: kiln-opt %s --split-input-file --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule,kiln-materialize-schedule,kiln-lower-desc-reductions),canonicalize,cse,func.func(kiln-verify-channels))' | FileCheck %s
 
 // CHECK-LABEL: func.func @combined
 // CHECK-NOT: kgpu.persistent
-// CHECK: %[[MAP:.*]] = kgpu.tensor_map %{{.*}} box [128, 32] swizzle 128 : <tensor<128x64xf32>>
+// CHECK: %[[HELD:.*]] = kgpu.channel {{ *}}bytes fillers 1 readers 8 : <1 x (!kgpu.mem<128x128xf16
+// CHECK: %[[SHARED:.*]] = kgpu.channel {{ *}}threads fillers 8 readers 8 : <2 x (!kgpu.mem<128x64xf16
+// CHECK-NEXT: %[[MAP:.*]] = kgpu.tensor_map %{{.*}} box [128, 32] swizzle 128 : <tensor<128x64xf32>>
 // CHECK-NEXT: %[[PARTS:.*]] = kgpu.channel {{ *}}threads fillers 8 readers 1 : <1 x (!kgpu.mem<128x64xf32
 // CHECK: kgpu.roles @load warps 1 registers 24
 // CHECK-NOT: %[[PARTS]]
@@ -17,21 +20,28 @@
 // CHECK-NEXT: kgpu.release %[[PARTS]][%[[PLACE]]]
 // CHECK-NEXT: kgpu.advance %[[PLACE]]
 // CHECK: } @multiply groups 2 warps 4 registers 240 {
-// CHECK: %[[FACTOR:.*]] = kgpu.alloc : <128x64xf16
+// CHECK: %[[KEY:.*]] = kgpu.receive %[[HELD]]
 // CHECK: scf.for
-// CHECK: kgpu.local_store %{{.*}}, %[[FACTOR]]
+// CHECK: %[[SLOT:.*]] = kgpu.acquire %[[SHARED]][%[[AT:.*]]]
+// CHECK-NEXT: kgpu.local_store %{{.*}}, %[[SLOT]]
+// CHECK-NEXT: kgpu.fence_async
+// CHECK-NEXT: kgpu.commit %[[SHARED]][%[[AT]]]
+// CHECK-NEXT: %[[FACTOR:.*]] = kgpu.receive %[[SHARED]][%[[AT]]]
 // CHECK: %[[PART:.*]] = kgpu.warpgroup_mma %{{.*}}, %[[FACTOR]]
 // CHECK: %[[SUM:.*]] = kgpu.warpgroup_mma
 // CHECK: %[[DONE:.*]] = kgpu.mma_wait %[[PART]] pending 1
+// CHECK-NEXT: kgpu.release %[[SHARED]][%[[AT]]]
 // CHECK-NEXT: %[[FREE:.*]] = kgpu.acquire %[[PARTS]]
 // CHECK-NEXT: kgpu.local_store %[[DONE]], %[[FREE]]
 // CHECK-NEXT: kgpu.fence_async
 // CHECK-NEXT: kgpu.commit %[[PARTS]]
-// All groups have read the factor.
-// CHECK-NEXT: kgpu.barrier role
+// CHECK-NOT: kgpu.barrier
 // CHECK: kgpu.mma_wait %[[SUM]] pending 0
-// CHECK: kgpu.copy_out %{{.*}} to
-// CHECK: kgpu.copy_out_wait read 0
+// The program is the last to need the keys: its result leaves through their memory.
+// CHECK: kgpu.local_store %{{.*}}, %[[KEY]]
+// CHECK-NEXT: kgpu.copy_out %[[KEY]] to
+// CHECK-NEXT: kgpu.copy_out_wait read 0
+// CHECK-NEXT: kgpu.release %[[HELD]]
 // CHECK-NEXT: kgpu.end_role
 
 module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "streams", kgpu.stages = 2 : i32} {

@@ -99,8 +99,8 @@ def around(lines: list[str], number: int) -> int | None:
 def elsewhere(lines: list[str], number: int) -> bool:
     """Whether a tile reaches global memory through an allocation: kiln-verify-barriers judges that. Or whether it
     replaces what was received: no step of the channel depends on that."""
-    if match := re.search(r"local_store .*, (%[\w#]+) :", lines[number]):
-        return any(re.match(rf" *{word(match[1])} = kgpu\.(alloc|receive)", line) for line in lines)
+    if match := re.search(r"local_store .*, (%\w+)(?:#\d+)? :", lines[number]):
+        return any(re.match(rf" *{word(match[1])}(:\d+)? = kgpu\.(alloc|receive)", line) for line in lines)
     return "copy_out_wait" in lines[number] and any("local_store" in line for line in lines[number + 1 : number + 3])
 
 
