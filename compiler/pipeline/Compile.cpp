@@ -555,8 +555,8 @@ void Compilation::finishAssembly(std::string ptx) {
     const std::atomic<bool> *cancelled = options.cancelled.get();
     cubin = codegen::assemblePtx(ptx, target, options.pipeline.ptxas, lineInfo, cancelled);
     // ptxas spills to fit more blocks on a processor; with an explicit block count of one it gets all registers. If it
-    // already used them all there is nothing to gain, and a large kernel takes seconds.
-    if (cubin && (cubin->spills() || !cubin->changes.empty()) && !cuda.maxRegisters &&
+    // already used them all, or all that roles begin with, there is nothing to gain, and a large kernel takes seconds.
+    if (cubin && (cubin->spills() || !cubin->changes.empty()) && !cuda.maxRegisters && !cuda.roles &&
         cubin->registers < target.gpu.maxRegisters) {
       auto roomy =
           codegen::assemblePtx(codegen::withOneBlock(ptx), target, options.pipeline.ptxas, lineInfo, cancelled);

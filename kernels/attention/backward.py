@@ -579,8 +579,10 @@ class Backward:
         heads = q.batches * q.heads
         sharing = q.heads // max(k.heads, 1)
         plan = backward_plan(*shape, fetched, visible.CAUSAL, self.machine, plain, crowded, along, heads, sharing)
-        # Walking lists of blocks takes registers that heads of 128 do not have left.
-        return dataclasses.replace(plan, rotated=plan.rotated and (self.turned is None or max(self.sizes) <= 64))
+        if self.turned is not None and plan.rotated:
+            # Walking lists of blocks takes registers that 128 queries per step, or heads of 128, do not have left.
+            plan = dataclasses.replace(plan, m=64, rotated=max(self.sizes) <= 64)
+        return plan
 
     def run(self, plan: BackwardPlan) -> None:
         """Launches the kernels of a plan, in order."""

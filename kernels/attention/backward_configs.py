@@ -119,7 +119,7 @@ def backward_plan(
     if tensor_cores and "warpgroup_mma" in capabilities and fetched and side <= 128 and q_tokens > 64:
         # More queries per step leave no registers for sums of 64 keys by 128 elements; with 64 elements there is room,
         # and products of few columns wait for shared memory.
-        blocks, in_turns = -(-k_tokens // 128), along == "in turns"
+        blocks, in_turns = -(-max(k_tokens, 1) // 128), along == "in turns"
         walkers = max(1, heads // sharing)
         # Fewer than two programs for each processor mostly wait for each other's turns: seven products are faster.
         close = in_turns and walkers * blocks < 2 * machine.processors

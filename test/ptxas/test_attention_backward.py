@@ -7,12 +7,13 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import kiln
 import ml_dtypes
 import numpy as np
 import pytest
 from kiln import toolchain
 from kiln.errors import ResourceError
-from kiln.kernels.attention import attention_backward
+from kiln.kernels.attention import attention_backward, create_block_mask, flex_attention_backward
 from kiln.kernels.attention.backward_configs import backward_plan
 from kiln.kernels.launches import Launch, launches_of
 from kiln.kernels.machine import of_target
@@ -132,6 +133,24 @@ def test_five_products(size, causal, in_turns, tmp_path: Path):
     end = next(i for i in range(stores[-1], len(kinds)) if kinds[i] == "WARPGROUP.DEPBAR")
     assert "0x0" not in marks[wait][1]
     assert kinds[wait + 1 : end] == ["SYNCS.ARRIVE"] + ["STS.128"] * 8 + ["HGMMA"] * scores + ["SYNCS.ARRIVE"]
+
+
+@kiln.jit
+def every_third(batch, head, query, key):
+    return ((query - key) % 7 < 3) & (key <= query)
+
+
+@pytest.mark.parametrize("size", [64, 128])
+def test_lists_of_blocks_keep_64_queries_per_step(size):
+    """Walking them takes registers: no first plan fails to compile."""
+    q, lse = np.zeros((1, 2, 512, size), np.float16), np.zeros((1, 2, 512), np.float32)
+    mask = create_block_mask(every_third, None, None, 512, 512)
+    found = launches_of(
+        lambda: flex_attention_backward(q, q, q, q, lse, q, block_mask=mask, deterministic=False), of_target("sm_90a")
+    )
+    (launch,) = (launch for launch in found if launch.kernel.__name__ == "keys_kernel")
+    assert launch.options["schedule"] == ("rotated" if size == 64 else "streams")
+    launch.compile("sm_90a")
 
 
 @pytest.mark.parametrize("size", [64, 128])

@@ -97,14 +97,14 @@ std::optional<Schedule> schedule::chooseStreams(func::FuncOp kernel, Streams &st
       (streams.isHeld(load) ? held : slot) += llvm::alignTo(memory->getBytes(), 1024) + 16;
     }
   // Computed operands that are read from shared memory.
-  int64_t slots = sharesBySlots(kernel, streams, alignment) ? 2 : 1;
-  for (Type tile : streams.storedFactors()) {
+  bool bySlots = sharesBySlots(kernel, streams, alignment);
+  for (Type tile : bySlots ? SmallVector<Type>(2, streams.sharedType()) : streams.storedFactors()) {
     auto memory = streams.factorMemory(cast<RankedTensorType>(tile), groups);
     if (!memory) {
       why = "a computed factor cannot be stored in the layout that products read";
       return std::nullopt;
     }
-    held += (llvm::alignTo(memory->getBytes(), 1024) + 16) * slots;
+    held += llvm::alignTo(memory->getBytes(), 1024) + 16;
   }
   // Blocks that are added to global memory leave through slots of their own, one for each type.
   llvm::SmallDenseSet<Type> reduced;
@@ -139,8 +139,17 @@ std::optional<Schedule> schedule::chooseStreams(func::FuncOp kernel, Streams &st
   return schedule;
 }
 
+/// How many reductions of blocks the kernel has.
+static size_t countReductions(func::FuncOp kernel) {
+  size_t count = 0;
+  kernel.walk([&](tile::DescReduceOp) { ++count; });
+  return count;
+}
+
 bool schedule::sharesBySlots(func::FuncOp kernel, const Streams &streams, const AlignmentAnalysis &alignment) {
-  return streams.sharedType() && !copyableReductions(kernel, streams.turns, alignment).empty();
+  size_t reductions = countReductions(kernel);
+  return streams.sharedType() && reductions > 0 &&
+         reductions == copyableReductions(kernel, streams.turns, alignment).size();
 }
 
 llvm::MapVector<Operation *, Operation *> schedule::storesThroughHeld(func::FuncOp kernel, const Streams &streams,
@@ -206,14 +215,11 @@ static int64_t registersOf(const Streams &streams, RotatedLoop &rotated, int64_t
 
 bool schedule::mayRotate(func::FuncOp kernel, const Streams &streams, int64_t consumers,
                          const AlignmentAnalysis &alignment) {
-  size_t reductions = 0;
   bool rotates = false, fits = true;
-  kernel.walk([&](Operation *op) {
-    reductions += isa<tile::DescReduceOp>(op);
-    auto loop = dyn_cast<scf::ForOp>(op);
-    std::optional<RotatedLoop> rotated = loop ? streams.rotated(loop) : std::nullopt;
+  kernel.walk([&](scf::ForOp loop) {
+    std::optional<RotatedLoop> rotated = streams.rotated(loop);
     rotates |= rotated.has_value();
     fits &= !rotated || registersOf(streams, *rotated, consumers) <= kMaxRotated[consumers];
   });
-  return rotates && fits && reductions == copyableReductions(kernel, streams.turns, alignment).size();
+  return rotates && fits && countReductions(kernel) == copyableReductions(kernel, streams.turns, alignment).size();
 }

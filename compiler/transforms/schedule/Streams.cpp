@@ -119,20 +119,26 @@ static void findDeferred(const Streams &streams, RotatedLoop &rotated) {
   for (Value factor : {dot.getLhs(), dot.getRhs()})
     if (Operation *load = streams.factorOf(factor).load; load && rotated.loop->isProperAncestor(load))
       return; // its slot would be free
+  // Blocks that are added pass through slots in order: no other one may come in between.
+  unsigned additions = 0;
+  rotated.loop.walk([&](tile::DescReduceOp) { ++additions; });
+  if (additions != 1)
+    return;
+  // Between the product and the addition, only what depends on nothing else of its step.
   llvm::SetVector<Operation *> uses;
   auto isPart = [&](Value value) {
     return value.getDefiningOp() && (value.getDefiningOp() == dot || uses.contains(value.getDefiningOp()));
   };
+  auto isElsewhere = [&](Value value) { return isPart(value) || rotated.loop.isDefinedOutsideOfLoop(value); };
+  auto isInBody = [&](Operation *user) { return user->getBlock() == body; };
+  if (!llvm::all_of(dot->getUsers(), isInBody))
+    return;
   for (Operation &op : *body) {
     if (llvm::none_of(op.getOperands(), isPart))
       continue;
-    // Between the product and the addition there is nothing but their block in other shapes.
-    auto isElsewhere = [&](Value operand) { return isPart(operand) || rotated.loop.isDefinedOutsideOfLoop(operand); };
     bool adds = isa<tile::DescReduceOp>(op);
     if (!adds && !(isMemoryEffectFree(&op) && op.getNumRegions() == 0 && op.getNumResults() == 1 &&
-                   llvm::all_of(op.getOperands(), isElsewhere)))
-      return;
-    if (!uses.empty() && isa<tile::DescReduceOp>(uses.back()))
+                   llvm::all_of(op.getOperands(), isElsewhere) && llvm::all_of(op.getUsers(), isInBody)))
       return;
     uses.insert(&op);
   }

@@ -106,7 +106,7 @@ std::optional<Schedule> chooseStreams(mlir::func::FuncOp kernel, Streams &stream
 /// Groups share an operand through a channel of two slots, so that one may be a step ahead of another.
 bool sharesBySlots(mlir::func::FuncOp kernel, const Streams &streams, const AlignmentAnalysis &alignment);
 
-/// Copyable stores by the load of the held block through whose memory they leave: all of them, or none.
+/// For each copyable store, the load of the held block through whose memory it leaves. Nothing if one has none.
 llvm::MapVector<mlir::Operation *, mlir::Operation *>
 storesThroughHeld(mlir::func::FuncOp kernel, const Streams &streams, const AlignmentAnalysis &alignment);
 

@@ -1,0 +1,153 @@
+// Rotated loops of the schedule `streams`. A rotated loop begins the first product of the next step under the last ones
+// of this step:
+//
+//   begin S of step 0; wait
+//   for steps 1 ...: begin dP; P; begin dv; dS; begin dk of the step before; begin S of this step; wait
+//   begin dP; P; begin dv; dS; begin dk of the last step
+//
+// Each group computes a part of dS, and all read all of it for dq. If they waited for each other there, they would do
+// scalar work at the same time, and nobody would feed the tensor cores. So dq of a step is made in the next one, behind
+// that step's dS, which has a second slot.
+#include "compiler/transforms/schedule/StreamsWriter.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::schedule;
+using namespace kiln::kgpu;
+
+void StreamsWriter::beginStep() {
+  step->hasBegun = true;
+  llvm::DenseMap<Operation *, Value> ofThisStep = parts;
+  b.setLoc(step->rotated.group.front()->getLoc());
+  receive(step->rotated.group, step->cursor);
+  b.setLoc(step->rotated.lead.getLoc());
+  begin(step->rotated.lead, step->map);
+  parts = std::move(ofThisStep);
+}
+
+void StreamsWriter::cloneRest(RotatedLoop &rotated, IRMapping &map, MutableArrayRef<Value> cursors, Step *next) {
+  b.setLoc(rotated.group.front()->getLoc());
+  receive(rotated.group, cursors[ringOf[rotated.group.front()]], /*again=*/true);
+  llvm::erase(slots.back().readers, rotated.lead);
+  size_t storedOutside = inside.stored.size();
+  Step *outer = std::exchange(step, next);
+  Deferred ofThisStep{rotated.deferred, map}, ofStepBefore = ofThisStep;
+  Deferred *around = std::exchange(stepBefore, rotated.deferred ? &ofStepBefore : nullptr);
+  tile::DotOp last = llvm::to_vector(rotated.loop.getBody()->getOps<tile::DotOp>()).back();
+  for (Operation &op : rotated.loop.getBody()->without_terminator()) {
+    if (groups.contains(&op) || &op == rotated.lead)
+      continue;
+    cloneOp(op, Role::Multiply, rotated.uses.contains(&op) ? ofStepBefore.map : map, cursors);
+    if (step && &op == last) {
+      // A part that leaves has its registers until it is stored.
+      step->isDue = true;
+      if (!inside.reduces)
+        beginStep();
+    }
+  }
+  if (step && !step->hasBegun)
+    beginStep();
+  loadVectors(rotated.loop.getBody()->getTerminator(), map);
+  stepBefore = around;
+  if (rotated.deferred && !next) {
+    b.setLoc(rotated.deferred.getLoc());
+    Value &cursor = cursors[*sharedRing];
+    beginShared(rotated.deferred, ofThisStep.map, cursor);
+    cursor = AdvanceOp::create(b, cursor.getType(), cursor);
+    for (Operation *use : rotated.uses)
+      cloneOp(*use, Role::Multiply, ofThisStep.map, cursors);
+  }
+  settle(0);
+  step = outer;
+  inside.stored.truncate(storedOutside);
+}
+
+void StreamsWriter::cloneRotated(RotatedLoop &rotated, IRMapping &map, MutableArrayRef<Value> cursors) {
+  scf::ForOp loop = rotated.loop;
+  auto of = [&](Value value) { return map.lookupOrDefault(value); };
+  auto yields = [&](IRMapping &inner, ArrayRef<Value> at) {
+    auto yielded =
+        llvm::map_to_vector(loop.getYieldedValues(), [&](Value value) { return inner.lookupOrDefault(value); });
+    llvm::append_range(yielded, at);
+    return yielded;
+  };
+  unsigned own = ringOf[rotated.group.front()], count = loop.getNumResults();
+  SmallVector<Value> inits = llvm::map_to_vector(loop.getInitArgs(), of);
+  llvm::append_range(inits, cursors);
+  b.setLoc(loop.getLoc());
+  Value first = of(loop.getLowerBound()), end = of(loop.getUpperBound()), width = of(loop.getStep());
+  Value runs = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, first, end);
+  SmallVector<Type> types(ValueRange(inits).getTypes());
+  auto branch = scf::IfOp::create(b, types, runs, /*withElseRegion=*/true);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.elseBlock());
+    scf::YieldOp::create(b, inits);
+
+    b.setInsertionPointToStart(branch.thenBlock());
+    Inside outer = enter(*loop.getBody());
+    if (rotated.deferred) {
+      // The first step makes the product of a step before it, too: of zeros, and for a block that is not added.
+      b.setLoc(rotated.deferred.getLoc());
+      share(arith::ConstantOp::create(b, b.getZeroAttr(streams.sharedType())), cursors[*sharedRing]);
+    }
+    Step opening{rotated, map, cursors[own]};
+    Step *around = std::exchange(step, &opening);
+    beginStep();
+    settle(0);
+    step = around;
+    slots.pop_back(); // the first iteration goes on with it
+    b.setLoc(loop.getLoc());
+    // Followed by the step that is under way and its first product; its slot is where the cursor is.
+    inits.append({first, opening.map.lookup(rotated.lead.getResult())});
+    Value second = arith::AddIOp::create(b, first, width);
+    auto copy = scf::ForOp::create(b, second, end, width, inits);
+    auto entered = [&](ValueRange values) {
+      IRMapping inner = map;
+      inner.map(loop.getRegionIterArgs(), values.take_front(count));
+      inner.map(loop.getInductionVar(), values.drop_back().back());
+      inner.map(rotated.lead.getResult(), values.back());
+      return std::pair(inner, SmallVector<Value>(values.slice(count, cursors.size())));
+    };
+    {
+      OpBuilder::InsertionGuard inBody(b);
+      b.setInsertionPointToStart(copy.getBody());
+      auto [inner, at] = entered(copy.getRegionIterArgs());
+      Step next{rotated, map, AdvanceOp::create(b, at[own].getType(), at[own])};
+      cloneRest(rotated, inner, at, &next);
+      slots.pop_back();
+      at[own] = next.cursor;
+      SmallVector<Value> yielded = yields(inner, at);
+      yielded.append({copy.getInductionVar(), next.map.lookup(rotated.lead.getResult())});
+      b.setLoc(loop.getLoc());
+      scf::YieldOp::create(b, yielded);
+    }
+    auto [inner, at] = entered(copy.getResults());
+    cloneRest(rotated, inner, at, /*next=*/nullptr);
+    b.setLoc(loop.getLoc());
+    at[own] = AdvanceOp::create(b, at[own].getType(), at[own]);
+    scf::YieldOp::create(b, yields(inner, at));
+    inside = std::move(outer);
+  }
+  map.map(loop.getResults(), branch.getResults().take_front(count));
+  llvm::copy(branch.getResults().drop_front(count), cursors.begin());
+}
+
+void StreamsWriter::skipFirst(RotatedLoop &rotated, IRMapping &map, MutableArrayRef<Value> cursors) {
+  scf::ForOp loop = rotated.loop;
+  unsigned ring = reductions[rotated.uses.back()].ring;
+  Value &cursor = cursors[ring];
+  b.setLoc(rotated.uses.back()->getLoc());
+  Value runs = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, map.lookupOrDefault(loop.getLowerBound()),
+                                     map.lookupOrDefault(loop.getUpperBound()));
+  auto branch = scf::IfOp::create(b, TypeRange{cursor.getType()}, runs, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.elseBlock());
+  scf::YieldOp::create(b, cursor);
+  b.setInsertionPointToStart(branch.thenBlock());
+  ReceiveOp::create(b, TypeRange(rings[ring].memories), rings[ring].channel, cursor, /*pending=*/0u, /*again=*/false);
+  ReleaseOp::create(b, rings[ring].channel, cursor, /*when=*/Value());
+  scf::YieldOp::create(b, AdvanceOp::create(b, cursor.getType(), cursor).getResult());
+  cursor = branch.getResult(0);
+}
