@@ -28,9 +28,9 @@ def Kgpu_ChannelOp : Kgpu_EarlyOp<"channel"> {
     channel lives as long as the kernel runs; it stands in the kernel's body, outside of roles.
 
     `completion` says when a slot is full: when the `bytes` that copies announce have arrived (tensor maps); when the
-    `threads` of the producer have stored and arrived; or when `groups` of copies that the consumer's own threads have
-    issued are complete (one role, no barriers in memory: each thread waits for its own copies, then at a barrier of the
-    role).
+    `threads` of the producer have stored and arrived (a role may be its own consumer: each of its groups of warps stores
+    a part of a slot, and all read all of it); or when `groups` of copies that the consumer's own threads have issued are
+    complete (one role, no barriers in memory: each thread waits for its own copies, then at a barrier of the role).
 
     `fillers` warps commit a slot (1 where copies announce bytes). `readers` warps of each cta release it: the warps of
     all roles that receive from the channel, or, where these take turns so that only one of them reads each slot, the
