@@ -63,13 +63,9 @@ CASES = ["plain", "walked", "before", "behind", "inner", "branch", "outer", "aro
 @pytest.mark.parametrize("schedule", ["streams", "rotated"])
 @pytest.mark.parametrize("queries", [64, 128])
 @pytest.mark.parametrize("case", CASES)
-def test_results_are_exact(request, case, queries, schedule):
+def test_results_are_exact(rng, in_orders, case, queries, schedule):
     """A second block that a step adds, before and behind the product's, and in a loop; a product whose result is also
     stored; that reads a walked block; in an outer loop; vectors of an outer loop. In every order of warps."""
-    if not request.config.pluginmanager.hasplugin("emulator.plugin"):
-        pytest.skip("not under `-p emulator.plugin`")
-    emulator = request.getfixturevalue("emulated")
-    rng = np.random.default_rng(list(case.encode()))
     heads, tokens, m = 2, 3 * queries, queries
     k, q = ((rng.integers(-1, 2, shape) * (rng.random(shape) < 0.2)).astype(np.float16) for shape in
             ((256, 64), (tokens, 64)))  # fmt: skip
@@ -92,13 +88,14 @@ def test_results_are_exact(request, case, queries, schedule):
         if case == "around":
             score = key @ all_queries[:m].T
             also[:m] += score.T @ other if m == 128 else other.T @ score
-    for emulator.order in (1, -1, 2):
-        emulator.used.clear()
+
+    def run():
         z, w, x = (np.zeros((tokens, 64), np.float32) for _ in range(3))
         y = np.zeros((128, 64), np.float16)
         options = {"schedule": schedule, "stages": 2, "consumers": 2, "num_warps": 8}
         several[(1,)](k, q, row, z, w, x, y, tokens, heads, heads + 1, M=m, CASE=case, **options)
-        assert "wgmma" in emulator.used
-        for got, expected in ((z, sums), (w, also), (x, stored), (y, total)):
+        return z, w, x, y
+
+    for results in in_orders(run, {"wgmma", "mbarrier"}):
+        for got, expected in zip(results, (sums, also, stored, total), strict=True):
             assert np.array_equal(got, expected)
-    emulator.order = 1

@@ -21,21 +21,16 @@ static constexpr int64_t kPositions = 8;
 // Shared memory reserved for barriers and mbarriers.
 static constexpr int64_t kSpareBytes = 2048;
 
-/// Registers per thread: all accumulators that loops carry, and the results of one step's products that are live
-/// together. Products with an operand that goes through memory begin after those are dead.
-static int64_t registersOf(Streams &streams, int64_t consumers) {
-  llvm::SmallDenseMap<Block *, int64_t> carried, made;
-  int64_t most = 0;
+/// Registers per thread, by block: all accumulators that loops carry, and the results of one step's products that are
+/// live together. Products with an operand that goes through memory begin after those are dead.
+static llvm::SmallDenseMap<Block *, int64_t> registersOf(const Streams &streams, int64_t consumers) {
+  llvm::SmallDenseMap<Block *, int64_t> registers;
   for (tile::DotOp dot : streams.dots) {
     bool fresh = matchPattern(dot.getAcc(), m_AnyZeroFloat());
-    if (fresh && (streams.isStored(dot, /*right=*/false) || streams.isStored(dot, /*right=*/true)))
-      continue;
-    int64_t elements = dot.getType().getNumElements() / (128 * consumers);
-    (fresh ? made : carried)[dot->getBlock()] += elements;
+    if (!fresh || !(streams.isStored(dot, /*right=*/false) || streams.isStored(dot, /*right=*/true)))
+      registers[dot->getBlock()] += dot.getType().getNumElements() / (128 * consumers);
   }
-  for (tile::DotOp dot : streams.dots)
-    most = std::max(most, carried[dot->getBlock()] + made[dot->getBlock()]);
-  return most;
+  return registers;
 }
 
 /// Products of 64 rows can be split by columns, in runs as wide as the panels of a computed right operand.
@@ -55,7 +50,8 @@ static bool fits(Streams &streams, int64_t consumers) {
            (!Streams::isCutByColumns(dot, consumers) || fitsByColumns(streams, dot, consumers)) &&
            dot.getLhs().getType().getShape()[1] % 16 == 0;
   });
-  return fitting && registersOf(streams, consumers) <= kMaxRegisters[consumers];
+  return fitting && llvm::all_of(llvm::make_second_range(registersOf(streams, consumers)),
+                                 [&](int64_t registers) { return registers <= kMaxRegisters[consumers]; });
 }
 
 std::optional<Schedule> schedule::chooseStreams(func::FuncOp kernel, Streams &streams, const Target &target,
@@ -139,17 +135,16 @@ std::optional<Schedule> schedule::chooseStreams(func::FuncOp kernel, Streams &st
   return schedule;
 }
 
-/// How many reductions of blocks the kernel has.
-static size_t countReductions(func::FuncOp kernel) {
+/// The kernel's reductions of blocks, if the copy engine can perform all of them.
+static std::optional<size_t> countCopied(func::FuncOp kernel, const Streams &streams,
+                                         const AlignmentAnalysis &alignment) {
   size_t count = 0;
   kernel.walk([&](tile::DescReduceOp) { ++count; });
-  return count;
+  return count == copyableReductions(kernel, streams.turns, alignment).size() ? std::optional(count) : std::nullopt;
 }
 
 bool schedule::sharesBySlots(func::FuncOp kernel, const Streams &streams, const AlignmentAnalysis &alignment) {
-  size_t reductions = countReductions(kernel);
-  return streams.sharedType() && reductions > 0 &&
-         reductions == copyableReductions(kernel, streams.turns, alignment).size();
+  return streams.sharedType() && countCopied(kernel, streams, alignment).value_or(0) > 0;
 }
 
 llvm::MapVector<Operation *, Operation *> schedule::storesThroughHeld(func::FuncOp kernel, const Streams &streams,
@@ -178,24 +173,20 @@ llvm::MapVector<Operation *, Operation *> schedule::storesThroughHeld(func::Func
 }
 
 bool schedule::loadsVectorsLate(const Streams &streams, int64_t consumers, bool bySlots) {
-  llvm::SmallDenseMap<Block *, int64_t> products, rounded, vectors;
+  llvm::SmallDenseMap<Block *, int64_t> rounded, vectors;
   for (tile::DotOp dot : streams.dots) {
     StreamFactor left = streams.factorOf(dot.getLhs());
-    Block *block = dot->getBlock();
-    bool fresh = matchPattern(dot.getAcc(), m_AnyZeroFloat());
-    if (!fresh || !(streams.isStored(dot, /*right=*/false) || streams.isStored(dot, /*right=*/true)))
-      products[block] += dot.getType().getNumElements() / (128 * consumers);
+    int64_t &most = rounded[dot->getBlock()];
     if (!left.load && !left.transposed)
-      rounded[block] = std::max(rounded[block], dot.getLhs().getType().getNumElements() / (256 * consumers));
+      most = std::max(most, dot.getLhs().getType().getNumElements() / (256 * consumers));
   }
   // Each thread has a quarter of a vector's numbers.
   for (auto &[load, stream] : streams.blocks)
     if (stream.isRow())
       vectors[load->getBlock()] = std::max(vectors[load->getBlock()], stream.type.getNumElements() / 4);
-  return llvm::any_of(products, [&](auto &entry) {
-    auto [block, registers] = entry;
-    registers += rounded[block] + vectors[block] + (bySlots ? kPositions : 0);
-    return registers > kMaxWithVector[consumers];
+  return llvm::any_of(registersOf(streams, consumers), [&](auto &entry) {
+    int64_t beside = rounded.lookup(entry.first) + vectors.lookup(entry.first) + (bySlots ? kPositions : 0);
+    return entry.second + beside > kMaxWithVector[consumers];
   });
 }
 
@@ -221,5 +212,5 @@ bool schedule::mayRotate(func::FuncOp kernel, const Streams &streams, int64_t co
     rotates |= rotated.has_value();
     fits &= !rotated || registersOf(streams, *rotated, consumers) <= kMaxRotated[consumers];
   });
-  return rotates && fits && countReductions(kernel) == copyableReductions(kernel, streams.turns, alignment).size();
+  return rotates && fits && countCopied(kernel, streams, alignment);
 }

@@ -33,12 +33,12 @@ bool StreamsWriter::isKnown(Operation &op, IRMapping &map) {
 }
 
 void StreamsWriter::cloneLoop(scf::ForOp loop, Role role, IRMapping &map, MutableArrayRef<Value> cursors) {
-  if (role == Role::Multiply && schedule.rotated)
-    if (auto rotated = streams.rotated(loop))
+  if (auto rotated = schedule.rotated && role != Role::Load ? streams.rotated(loop) : std::nullopt) {
+    if (role == Role::Multiply)
       return cloneRotated(*rotated, map, cursors);
-  if (role == Role::Add && schedule.rotated)
-    if (auto rotated = streams.rotated(loop); rotated && rotated->deferred)
+    if (rotated->deferred)
       skipFirst(*rotated, map, cursors);
+  }
   auto of = [&](Value value) { return map.lookupOrDefault(value); };
   auto isKept = [&](Value value) { return role == Role::Multiply || !isa<RankedTensorType>(value.getType()); };
   SmallVector<Value> inits;
@@ -84,9 +84,7 @@ void StreamsWriter::prepareFor(scf::ForOp loop, IRMapping &map) {
   // Slots of a ring are released in order.
   if (sharedRing && shares)
     settle(0);
-  for (Value value : used)
-    if (isVector(value))
-      loadVector(value, map);
+  loadVectors(used, map);
   b.setLoc(loop.getLoc());
 }
 
@@ -103,7 +101,7 @@ void StreamsWriter::cloneBlock(Block &from, Role role, IRMapping &map, MutableAr
   for (Operation &op : from.without_terminator())
     cloneOp(op, role, map, cursors);
   if (role == Role::Multiply)
-    loadVectors(from.getTerminator(), map);
+    loadVectors(from.getTerminator()->getOperands(), map);
   settle(0);
   step = around;
   inside = std::move(outer);
@@ -277,7 +275,7 @@ void StreamsWriter::run() {
     if (!llvm::is_contained(descs, stream.desc))
       descs.push_back(stream.desc);
   AlignmentAnalysis alignment(kernel);
-  bySlots = sharesBySlots(kernel, streams, alignment);
+  bool bySlots = sharesBySlots(kernel, streams, alignment);
   loadsLate = loadsVectorsLate(streams, schedule.consumers, bySlots);
   if (schedule.reused)
     throughHeld = storesThroughHeld(kernel, streams, alignment);
@@ -295,7 +293,7 @@ void StreamsWriter::run() {
   for (auto &[op, store] : stores)
     store.map =
         mapOf(b, cast<tile::DescStoreOp>(op).getDesc().getDefiningOp<tile::MakeDescOp>(), store.memory, /*pieces=*/1);
-  makeRings();
+  makeRings(bySlots);
   // Where blocks are added to memory, programs may differ in length and wait for each other: the hardware then begins
   // them in order, one where another has ended. A persistent kernel's blocks could wait for one that has no place.
   scf::ForOp programs = reductions.empty() ? makePersistent(kernel, b) : makeSingle(b);

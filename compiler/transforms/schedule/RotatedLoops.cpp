@@ -48,7 +48,7 @@ void StreamsWriter::cloneRest(RotatedLoop &rotated, IRMapping &map, MutableArray
   }
   if (step && !step->hasBegun)
     beginStep();
-  loadVectors(rotated.loop.getBody()->getTerminator(), map);
+  loadVectors(rotated.loop.getYieldedValues(), map);
   stepBefore = around;
   if (rotated.deferred && !next) {
     b.setLoc(rotated.deferred.getLoc());

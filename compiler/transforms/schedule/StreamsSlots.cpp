@@ -12,7 +12,7 @@ using namespace kiln::kgpu;
 // Slots
 //===----------------------------------------------------------------------===//
 
-void StreamsWriter::makeRings() {
+void StreamsWriter::makeRings(bool bySlots) {
   for (const auto &all : streams.rings()) {
     Ring ring;
     bool held = streams.isHeld(all.front().front());
@@ -30,16 +30,17 @@ void StreamsWriter::makeRings() {
     }
     rings.push_back(std::move(ring));
   }
-  int32_t warps = 4 * schedule.consumers;
-  if (bySlots) {
-    MemType memory = *streams.factorMemory(streams.sharedType(), schedule.consumers);
-    auto type = ChannelType::get(b.getContext(), /*slots=*/2, memory);
-    sharedRing = rings.size();
+  auto addRing = [&](MemType memory, int64_t slots, int32_t readers) {
+    auto type = ChannelType::get(b.getContext(), slots, memory);
     rings.push_back({{memory},
                      {},
-                     ChannelOp::create(b, type, Completion::Threads, /*fillers=*/warps, /*readers=*/warps,
+                     ChannelOp::create(b, type, Completion::Threads, /*fillers=*/4 * schedule.consumers, readers,
                                        /*offset=*/IntegerAttr())});
-  }
+    return unsigned(rings.size()) - 1;
+  };
+  if (bySlots)
+    sharedRing = addRing(*streams.factorMemory(streams.sharedType(), schedule.consumers), /*slots=*/2,
+                         /*readers=*/4 * schedule.consumers);
   llvm::SmallDenseMap<Type, unsigned> byType;
   for (auto &[op, reduction] : reductions) {
     auto desc = cast<tile::DescReduceOp>(op).getDesc().getDefiningOp<tile::MakeDescOp>();
@@ -47,13 +48,8 @@ void StreamsWriter::makeRings() {
     reduction.map = mapOf(b, desc, memory, /*pieces=*/1);
     auto [known, fresh] = byType.try_emplace(memory, rings.size());
     reduction.ring = known->second;
-    if (!fresh)
-      continue;
-    auto type = ChannelType::get(b.getContext(), /*slots=*/1, memory);
-    rings.push_back({{memory},
-                     {},
-                     ChannelOp::create(b, type, Completion::Threads, /*fillers=*/warps, /*readers=*/1,
-                                       /*offset=*/IntegerAttr())});
+    if (fresh)
+      addRing(memory, /*slots=*/1, /*readers=*/1);
   }
 }
 
@@ -216,18 +212,16 @@ void StreamsWriter::loadVector(Value value, IRMapping &map) {
   b.clone(*shape, map);
 }
 
-void StreamsWriter::loadVectors(Operation *op, IRMapping &map) {
-  op->walk([&](Operation *inner) {
-    for (Value operand : inner->getOperands())
-      if (isVector(operand))
-        loadVector(operand, map);
-  });
-  b.setLoc(op->getLoc());
+void StreamsWriter::loadVectors(ValueRange values, IRMapping &map) {
+  for (Value value : values)
+    if (isVector(value))
+      loadVector(value, map);
 }
 
 void StreamsWriter::settleFor(Operation *op, IRMapping &map) {
   SmallVector<Value> used;
   op->walk([&](Operation *inner) { llvm::append_range(used, inner->getOperands()); });
   settleFor(used, map);
-  loadVectors(op, map);
+  loadVectors(used, map);
+  b.setLoc(op->getLoc());
 }

@@ -35,13 +35,11 @@ private:
     llvm::SmallVector<mlir::Operation *> readers;
   };
 
-  //===-- MaterializeStreams.cpp: roles, and what leaves
-  //-----------------------------------------------------------===//
+  //===-- MaterializeStreams.cpp: roles, and what leaves -------------------------------------------------===//
   void writeRole(mlir::scf::ForOp programs, Role role);
   void cloneLoop(mlir::scf::ForOp loop, Role role, mlir::IRMapping &map, llvm::MutableArrayRef<mlir::Value> cursors);
   void cloneBlock(mlir::Block &from, Role role, mlir::IRMapping &map, llvm::MutableArrayRef<mlir::Value> cursors);
-  /// Before a loop is written: waits for what its products must not overtake, and loads the vectors from outside that
-  /// it uses.
+  /// Before a loop is written: waits for the products and loads the vectors from outside that it uses.
   void prepareFor(mlir::scf::ForOp loop, mlir::IRMapping &map);
   void cloneOp(mlir::Operation &op, Role role, mlir::IRMapping &map, llvm::MutableArrayRef<mlir::Value> cursors);
   bool isKnown(mlir::Operation &op, mlir::IRMapping &map);
@@ -58,8 +56,7 @@ private:
   /// Ends the turn that was put off, if there is one, when all but `later` groups of copies are in memory.
   void endTurn(llvm::ArrayRef<mlir::Value> last, uint32_t later);
 
-  //===-- RotatedLoops.cpp
-  //------------------------------------------------------------------------------------------===//
+  //===-- RotatedLoops.cpp --------------------------------------------------------------------------------===//
   void cloneRotated(RotatedLoop &rotated, mlir::IRMapping &map, llvm::MutableArrayRef<mlir::Value> cursors);
   /// Receives the slot of `step` and begins its first product.
   void beginStep();
@@ -69,9 +66,8 @@ private:
   /// Passes over the block that a loop which puts off a product adds first: there was no step before.
   void skipFirst(RotatedLoop &rotated, mlir::IRMapping &map, llvm::MutableArrayRef<mlir::Value> cursors);
 
-  //===-- StreamsSlots.cpp: slots, products and vectors
-  //-------------------------------------------------------------===//
-  void makeRings();
+  //===-- StreamsSlots.cpp: slots, products and vectors ---------------------------------------------------===//
+  void makeRings(bool bySlots);
   void fill(const Streams::Group &group, mlir::IRMapping &map, mlir::Value &cursor);
   void reach(mlir::Value value, mlir::IRMapping &map);
   /// `again`: the slot is held already.
@@ -93,8 +89,8 @@ private:
   bool isVector(mlir::Value value);
   /// Loads a vector, and gives it its shape.
   void loadVector(mlir::Value value, mlir::IRMapping &map);
-  /// Loads the vectors that `op` uses.
-  void loadVectors(mlir::Operation *op, mlir::IRMapping &map);
+  /// Loads the vectors among the values.
+  void loadVectors(mlir::ValueRange values, mlir::IRMapping &map);
 
   mlir::func::FuncOp kernel;
   Schedule schedule;
@@ -140,7 +136,6 @@ private:
     bool isDue = false, hasBegun = false;
   };
   Step *step = nullptr;               ///< in the block being written
-  bool bySlots = false;               ///< see sharesBySlots
   std::optional<unsigned> sharedRing; ///< of the operand that groups share
   /// A product that was put off by a step.
   struct Deferred {
