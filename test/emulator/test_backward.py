@@ -14,34 +14,19 @@ from kiln.kernels.attention import (
 )
 from kiln.kernels.attention.backward_configs import BackwardPlan
 
-ORDERS = (1, -1, 2)
-
 
 @pytest.fixture
-def in_orders(request):
+def in_orders(in_orders):
     """Runs in every order, with warpgroup products on fetched data; the order must not affect results."""
-    if not request.config.pluginmanager.hasplugin("emulator.plugin"):
-        pytest.skip("not under `-p emulator.plugin`")
-    emulator = request.getfixturevalue("emulated")
 
     def run(function, alike=True):
-        results = []
-        for emulator.order in ORDERS:
-            emulator.used.clear()
-            results.append(function())
-            assert emulator.used >= {"wgmma", "cp", "mbarrier"}
+        results = in_orders(function, {"wgmma", "cp", "mbarrier"})
         first = results[0]
         for other in results[1:] if alike else ():
             assert all(a.tobytes() == b.tobytes() for a, b in zip(first, other, strict=True)), "the order shows"
-        return results if not alike else first
+        return first if alike else results
 
-    yield run
-    emulator.order = 1
-
-
-@pytest.fixture
-def rng(request):
-    return np.random.default_rng(list(request.node.name.encode()))
+    return run
 
 
 def check(rng, in_orders, q_tokens, k_tokens, heads=1, k_heads=1, size=64, dtype="float16", batch=1, **options):

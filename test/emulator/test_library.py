@@ -41,11 +41,6 @@ def exactly(family):
 
 
 @pytest.fixture
-def rng(request):
-    return np.random.default_rng(list(request.node.name.encode()))
-
-
-@pytest.fixture
 def close(launched):
     """Runs in both orders; every result is close to the exact one and bit for bit that of the other order."""
 
