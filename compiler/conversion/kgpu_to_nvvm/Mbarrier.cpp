@@ -38,47 +38,117 @@ void nvvm::sendToCta(Lowering &lowering, ArrayRef<Value> values, Value pointer, 
   }
 }
 
+/// Whether what surrounds `await` is executed once per launch.
+static bool isOutsideLoops(kgpu::AwaitOp await) {
+  Operation *around = await->getParentOp();
+  while (isa<scf::IfOp, kgpu::RolesOp>(around))
+    around = around->getParentOp();
+  return isa<func::FuncOp>(around);
+}
+
+/// Whether the only message that the memory gets is awaited once. Then the mbarrier is armed when it is initialised,
+/// and nobody arrives; its first phase is over when the bytes are there.
+static bool isArmedAtEntry(kgpu::AllocOp alloc) {
+  bool once = int32_t(alloc.getSlots()) == 1;
+  alloc->getBlock()->walk([&](kgpu::AwaitOp await) {
+    if (kgpu::mbarrierOf(await.getMem()) == alloc)
+      once &= isOutsideLoops(await);
+  });
+  return once;
+}
+
+static int64_t bytesToCome(kgpu::AllocOp alloc) { return alloc.getMem().getType().getBytes(); }
+
 void nvvm::openMbarriers(Lowering &lowering) {
   CodeBuilder &b = lowering.b;
-  // One arrival per warp that receives: those of the block, or of the role that contains the mbarrier.
-  SmallVector<std::pair<int64_t, int64_t>> counters;
+  SmallVector<kgpu::AllocOp> allocs;
   lowering.source.walk([&](kgpu::AllocOp alloc) {
-    auto [roles, role] = kgpu::roleAround(alloc);
-    int64_t warps = roles ? roles.warpsOf(role) : lowering.place.threads() / 32;
     if (alloc.getMbarrier())
-      for (int64_t i = 0; i < int32_t(alloc.getSlots()); ++i)
-        counters.push_back({int64_t(*alloc.getOffset()) + i * alloc.getSlotBytes() + alloc.getTileBytes(), warps});
+      allocs.push_back(alloc);
   });
-  if (counters.empty())
+  if (allocs.empty())
     return;
   Value first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lowering.place.thread(), b.i32(0));
   Value base = lowering.shared.base();
   auto branch = scf::IfOp::create(b, first, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(branch.thenBlock());
-  for (auto [counter, warps] : counters)
-    b.ptx("mbarrier.init.shared::cta.b64 [$0], $1;", "r,r", {}, {b.addressOf(b.offsetBy(base, counter)), b.i32(warps)});
+  SmallVector<std::pair<Value, kgpu::AllocOp>> armed;
+  for (kgpu::AllocOp alloc : allocs) {
+    bool once = isArmedAtEntry(alloc);
+    // Otherwise one arrival per warp that receives: those of the block, or of the role that contains the mbarrier.
+    auto [roles, role] = kgpu::roleAround(alloc);
+    int64_t arrivals = once ? 1 : roles ? roles.warpsOf(role) : lowering.place.threads() / 32;
+    for (int64_t slot = 0; slot < int32_t(alloc.getSlots()); ++slot) {
+      int64_t offset = int64_t(*alloc.getOffset()) + slot * alloc.getSlotBytes() + alloc.getTileBytes();
+      Value counter = b.addressOf(b.offsetBy(base, offset));
+      b.ptx("mbarrier.init.shared::cta.b64 [$0], $1;", "r,r", {}, {counter, b.i32(arrivals)});
+      if (once)
+        armed.push_back({counter, alloc});
+    }
+  }
   b.ptx("fence.mbarrier_init.release.cluster;", "", {}, {});
+  for (auto [counter, alloc] : armed)
+    b.ptx("mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r", {}, {counter, b.i32(bytesToCome(alloc))});
 }
 
-/// One lane of each warp arrives, the first one announcing the number of bytes to come, and waits; its warp waits for
-/// it. The arrival returns the state that identifies the phase, so that threads need not count phases. Only an acquire
-/// at cluster scope makes visible what other ctas have stored.
+/// Waits for all adjacent messages at once, so that no warp waits for another's arrival in between: arriving for a
+/// second one only after the first had come took an H200 up to 0.5 us more.
+///
+/// In a loop, one lane of each warp arrives, the first one announcing the number of bytes to come, and waits; its warp
+/// waits for it. The arrival returns the state that identifies the phase, so that threads need not count phases. Only
+/// an acquire at cluster scope makes visible what other ctas have stored.
 static LogicalResult emitAwait(Lowering &lowering, kgpu::AwaitOp op) {
+  if (isa_and_nonnull<kgpu::AwaitOp>(op->getPrevNode()))
+    return success();
   CodeBuilder &b = lowering.b;
-  kgpu::AllocOp alloc = kgpu::mbarrierOf(op.getMem());
-  Value counter = b.addressOf(b.offsetBy(lowering.scalar(op.getMem()), alloc.getTileBytes()));
-  Value bytes = lowering.place.atEntry([&]() -> Value {
-    Value first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lowering.place.thread(), b.i32(0));
-    return arith::SelectOp::create(b, first, b.i32(alloc.getMem().getType().getBytes()), b.i32(0));
-  });
-  Value waits = lowering.place.atEntry(
-      [&]() -> Value { return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lowering.place.lane(), b.i32(0)); });
-  b.ptx("{\n\t.reg .b64 phase;\n\t.reg .pred over;\n\t@!$2 bra MET;\n\t"
-        "mbarrier.arrive.expect_tx.shared::cta.b64 phase, [$0], $1;\n\t"
-        "WAIT:\n\tmbarrier.try_wait.acquire.cluster.shared::cta.b64 over, [$0], phase;\n\t@!over bra WAIT;\n\t"
-        "MET:\n\tbar.warp.sync 0xffffffff;\n\t}",
-        "r,r,b", {}, {counter, bytes, waits});
+  SmallVector<Value> armed, counters, bytes;
+  for (auto each = op; each; each = dyn_cast_or_null<kgpu::AwaitOp>(each->getNextNode())) {
+    kgpu::AllocOp alloc = kgpu::mbarrierOf(each.getMem());
+    Value counter = b.addressOf(b.offsetBy(lowering.scalar(each.getMem()), alloc.getTileBytes()));
+    if (isArmedAtEntry(alloc)) {
+      armed.push_back(counter);
+      continue;
+    }
+    counters.push_back(counter);
+    bytes.push_back(lowering.place.atEntry([&]() -> Value {
+      Value first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lowering.place.thread(), b.i32(0));
+      return arith::SelectOp::create(b, first, b.i32(bytesToCome(alloc)), b.i32(0));
+    }));
+  }
+  auto wait = [](StringRef form, unsigned operand, const Twine &phase) {
+    std::string number = std::to_string(operand);
+    return ("WAIT" + number + ":\n\tmbarrier.try_wait" + form + ".acquire.cluster.shared::cta.b64 over, [$" + number +
+            "], " + phase + ";\n\t@!over bra WAIT" + number + ";\n\t")
+        .str();
+  };
+  if (!armed.empty()) {
+    std::string text = "{\n\t.reg .pred over;\n\t", constraints;
+    for (unsigned i = 0; i < armed.size(); ++i) {
+      text += wait(".parity", i, "0");
+      constraints += i ? ",r" : "r";
+    }
+    b.ptx(text + "}", constraints, {}, armed);
+  }
+  if (!counters.empty()) {
+    unsigned count = counters.size();
+    std::string arrivals, waits, constraints = "b";
+    for (unsigned i = 0; i < count; ++i) {
+      std::string phase = "phase" + std::to_string(i);
+      arrivals += "mbarrier.arrive.expect_tx.shared::cta.b64 " + phase + ", [$" + std::to_string(1 + i) + "], $" +
+                  std::to_string(1 + count + i) + ";\n\t";
+      waits += wait("", 1 + i, phase);
+      constraints += ",r,r";
+    }
+    SmallVector<Value> operands = {lowering.place.atEntry([&]() -> Value {
+      return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lowering.place.lane(), b.i32(0));
+    })};
+    operands.append(counters);
+    operands.append(bytes);
+    b.ptx("{\n\t.reg .b64 phase<" + std::to_string(count) + ">;\n\t.reg .pred over;\n\t@!$0 bra MET;\n\t" + arrivals +
+              waits + "MET:\n\tbar.warp.sync 0xffffffff;\n\t}",
+          constraints, {}, operands);
+  }
   return success();
 }
 

@@ -43,4 +43,58 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 4 : i32} {
     }
     return
   }
+
+  // What is awaited once is armed when it is initialised: one arrival, with the bytes of all ctas, and none later. All
+  // lanes wait for the first phase. What a loop awaits is not.
+  // CHECK-LABEL: llvm.func @kiln_once(
+  // CHECK: "mbarrier.init.shared::cta.b64 [$0], $1;", "r,r,~{memory}" %{{.*}}, %c1_i32
+  // CHECK: "mbarrier.init.shared::cta.b64 [$0], $1;", "r,r,~{memory}" %{{.*}}, %c1_i32
+  // CHECK: "mbarrier.init.shared::cta.b64 [$0], $1;", "r,r,~{memory}" %{{.*}}, %c4_i32
+  // CHECK: "mbarrier.init.shared::cta.b64 [$0], $1;", "r,r,~{memory}" %{{.*}}, %c4_i32
+  // CHECK: "fence.mbarrier_init.release.cluster;"
+  // CHECK-COUNT-2: "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,~{memory}" %{{.*}}, %c64_i32
+  // CHECK-NOT: mbarrier.arrive
+  // Both are awaited together.
+  // CHECK: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 over, [$0], 0;
+  // CHECK-SAME: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 over, [$1], 0;
+  // CHECK-NOT: bar.warp.sync
+  // CHECK: scf.for
+  // Each lane that waits has arrived at both before it waits for either.
+  // CHECK: mbarrier.arrive.expect_tx.shared::cta.b64 phase0, [$1], $3;
+  // CHECK-SAME: mbarrier.arrive.expect_tx.shared::cta.b64 phase1, [$2], $4;
+  // CHECK-SAME: mbarrier.try_wait.acquire.cluster.shared::cta.b64 over, [$1], phase0;
+  // CHECK-SAME: mbarrier.try_wait.acquire.cluster.shared::cta.b64 over, [$2], phase1;
+  // CHECK-SAME: bar.warp.sync
+  // CHECK-NOT: mbarrier.try_wait
+  func.func public @once(%p: !tile.ptr<f32>, %n: i32) attributes {tile.kernel, kgpu.shared_bytes = 384 : i64} {
+    kgpu.cluster_arrive relaxed
+    %zero = arith.constant 0 : i32
+    %one = arith.constant 1 : i32
+    %z = arith.constant dense<1.0> : tensor<16xf32, #part>
+    %q = tile.splat %p : !tile.ptr<f32> -> tensor<16x!tile.ptr<f32>, #all>
+    kgpu.cluster_wait
+    %a = kgpu.alloc {mbarrier, offset = 0 : i64} : !kgpu.mem<16xf32, #m>
+    %b = kgpu.alloc {mbarrier, offset = 80 : i64} : !kgpu.mem<16xf32, #m>
+    kgpu.local_store %z, %a : tensor<16xf32, #part>, !kgpu.mem<16xf32, #m>
+    kgpu.local_store %z, %b : tensor<16xf32, #part>, !kgpu.mem<16xf32, #m>
+    kgpu.await %a : !kgpu.mem<16xf32, #m>
+    kgpu.await %b : !kgpu.mem<16xf32, #m>
+    %x = kgpu.local_load %a : !kgpu.mem<16xf32, #m> -> tensor<16xf32, #all>
+    %y = kgpu.local_load %b : !kgpu.mem<16xf32, #m> -> tensor<16xf32, #all>
+    tile.store %q, %x : tensor<16x!tile.ptr<f32>, #all>, tensor<16xf32, #all>
+    tile.store %q, %y : tensor<16x!tile.ptr<f32>, #all>, tensor<16xf32, #all>
+    scf.for %i = %zero to %n step %one  : i32 {
+      %c = kgpu.alloc {mbarrier, offset = 160 : i64} : !kgpu.mem<16xf32, #m>
+      %d = kgpu.alloc {mbarrier, offset = 240 : i64} : !kgpu.mem<16xf32, #m>
+      kgpu.local_store %z, %c : tensor<16xf32, #part>, !kgpu.mem<16xf32, #m>
+      kgpu.local_store %z, %d : tensor<16xf32, #part>, !kgpu.mem<16xf32, #m>
+      kgpu.await %c : !kgpu.mem<16xf32, #m>
+      kgpu.await %d : !kgpu.mem<16xf32, #m>
+      %v = kgpu.local_load %c : !kgpu.mem<16xf32, #m> -> tensor<16xf32, #all>
+      %w = kgpu.local_load %d : !kgpu.mem<16xf32, #m> -> tensor<16xf32, #all>
+      tile.store %q, %v : tensor<16x!tile.ptr<f32>, #all>, tensor<16xf32, #all>
+      tile.store %q, %w : tensor<16x!tile.ptr<f32>, #all>, tensor<16xf32, #all>
+    }
+    return
+  }
 }
