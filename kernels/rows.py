@@ -45,10 +45,12 @@ SMALL_BLOCK_ELEMENTS = PACKED_THREADS * PACKED_ELEMENTS
 PACKED_REGISTERS = 64
 PORTABLE_CLUSTER = 8
 # A few long rows are bound by latency. They are spread over the largest portable cluster as long as this gives at most
-# this many blocks per multiprocessor (µs: softmax of 1×18944 3.24 instead of 3.93, of 44×18944 4.25 instead of 4.76;
-# LayerNorm of 1×18944 3.29 instead of 4.08; residual + RMSNorm of 44×18944 3.99 instead of 4.53). With more blocks it
-# costs more than it gains: softmax of 130×18944 would take 8.1 instead of 6.2.
+# this many blocks per multiprocessor, from this length on (µs: softmax of 1×8192 2.07 instead of 2.36, of 1×13824 2.13
+# instead of 2.93, of 44×13824 3.09 instead of 3.47; LayerNorm of 1×13824 2.37 instead of 3.21; residual + RMSNorm of
+# 44×11008 3.12 instead of 3.44; of 44×4096 nothing gains). With more blocks it costs more than it gains: softmax of
+# 130×18944 would take 5.7 instead of 5.1.
 FEW_ROWS_BLOCKS = 3
+FEW_ROWS_LEAST = 6144
 FEW_ROWS_ELEMENTS = 48
 # Rows that are read once and are this many times the size of the L2 are read with the priority that it keeps longest.
 # They then displace each other and not the lines on their way to memory: 1 to 4 % faster; smaller ones lose 1 %.
@@ -82,7 +84,6 @@ AHEAD_THREADS, AHEAD_REGISTERS, AHEAD_ROW_REGISTERS = 512, 128, 48
 FULL_FORMS = (
     (SEVERAL_THREADS, 1, 56),
     (PACKED_THREADS, 2, PACKED_ELEMENTS),
-    (SEVERAL_THREADS, 2, PACKED_ELEMENTS),
 )
 # Registers of a multiprocessor, the unit in which a thread gets them, and those of a thread that hold neither a row nor
 # vectors (compiled kernels have 12 to 30).
@@ -175,9 +176,11 @@ def _small_blocks(
         return None
     if rows * PORTABLE_CLUSTER <= FEW_ROWS_BLOCKS * machine.processors:
         blocks = min(PORTABLE_CLUSTER, kiln.next_power_of_2(-(-n // (FEW_THREADS * FEW_ELEMENTS))))
-        return (FEW_THREADS, blocks) if n >= BLOCK_ELEMENTS // 2 else None
+        return (FEW_THREADS, blocks) if n >= FEW_ROWS_LEAST else None
     if n <= SEVERAL_THREADS * FEW_ROWS_ELEMENTS:
         return None
+    if rows > machine.processors and n <= 4 * SMALL_BLOCK_ELEMENTS:
+        return PACKED_THREADS, 4
     return (SEVERAL_THREADS, 2) if n <= 2 * SEVERAL_THREADS * FEW_ROWS_ELEMENTS else (PACKED_THREADS, PORTABLE_CLUSTER)
 
 
@@ -185,28 +188,26 @@ def _long(
     rows: int, n: int, itemsize: int, streams: int, machine: Machine, vectors: int, thread_bytes: int
 ) -> tuple[int, int] | None:
     """Threads per block and blocks per cluster for long rows, where `_cluster` does not give the best; else None."""
-    if not BLOCK_ELEMENTS <= n <= PORTABLE_CLUSTER * BLOCK_ELEMENTS or machine.largest_cluster < PORTABLE_CLUSTER:
+    if n > PORTABLE_CLUSTER * BLOCK_ELEMENTS or machine.largest_cluster < PORTABLE_CLUSTER:
         return None
-    if rows * PORTABLE_CLUSTER <= FEW_ROWS_BLOCKS * machine.processors:
-        return kiln.next_power_of_2(-(-n // (PORTABLE_CLUSTER * FEW_ROWS_ELEMENTS))), PORTABLE_CLUSTER
-    if itemsize != 2 or n == BLOCK_ELEMENTS:
+    if rows * PORTABLE_CLUSTER <= FEW_ROWS_BLOCKS * machine.processors and n >= FEW_ROWS_LEAST:
+        each = FLOAT_ELEMENTS if n < BLOCK_ELEMENTS else FEW_ROWS_ELEMENTS
+        return kiln.next_power_of_2(-(-n // (PORTABLE_CLUSTER * each))), PORTABLE_CLUSTER
+    few = rows <= machine.processors
+    least = BLOCK_ELEMENTS if few and vectors == 0 else BLOCK_ELEMENTS + 1
+    if itemsize != 2 or n < least or rows > 2 * machine.processors:
         return None
-    if rows > 2 * machine.processors:
-        # With many rows that need no other registers, one block per row is better (softmax of 4096×18944 74.3 µs, not
-        # 79.3).
-        alone = streams == 1 and vectors == 0 and n <= 512 * PART_ELEMENTS
-        return (512, 1) if alone else None
-    # At most one row per multiprocessor. Where each element takes many operations, use all threads of one block
-    # (softmax of 130×24576 6.2 µs, not 6.5, LayerNorm of 130×18944 5.7, not 6.4), or of two blocks, which leave room
-    # for others on the multiprocessor, if a thread would hold more than 24 elements (softmax of 130×32768 7.41 µs, not
-    # 7.54). Otherwise small blocks finish sooner than large ones (residual and RMSNorm of 130×18944 6.8 µs, not 9.0).
-    if thread_bytes >= THREAD_BYTES and rows <= machine.processors:
-        if n <= LARGEST_THREADS * FEW_ELEMENTS:
-            return LARGEST_THREADS, 1
-        if n <= _largest_block(vectors):
-            return LARGEST_THREADS // 2, 2
-    blocks = kiln.next_power_of_2(-(-n // (SEVERAL_THREADS * PACKED_ELEMENTS)))
-    return (SEVERAL_THREADS, blocks) if blocks <= PORTABLE_CLUSTER else None
+    # Small blocks in a cluster, as many as their registers need: rows of one multiprocessor are then at different
+    # points of their work (µs: softmax of 130×24576 5.78 instead of 6.18 by one block of 1024 threads, LayerNorm 5.88
+    # instead of 6.15; more rows than multiprocessors do with smaller blocks still: 264×32768 11.35 instead of 12.06,
+    # RMSNorm of 264×18944 6.79 instead of 7.31, residual + RMSNorm 11.7 instead of 12.3). Without vectors there are
+    # registers to spare, but no time: each thread has fewer elements (130×32768 6.88 instead of 7.07).
+    if few:
+        threads, each = SEVERAL_THREADS, PART_ELEMENTS if vectors == 0 else PACKED_ELEMENTS
+    else:
+        threads, each = PACKED_THREADS, PACKED_ELEMENTS // streams
+    blocks = kiln.next_power_of_2(-(-n // (threads * each)))
+    return (threads, blocks) if blocks <= PORTABLE_CLUSTER else None
 
 
 def _cluster(rows: int, n: int, itemsize: int, streams: int, machine: Machine, vectors: int) -> tuple[int, bool] | None:
@@ -237,8 +238,10 @@ def _elements(
         each = max(vector, each // 2)
     if part > BLOCK_ELEMENTS:
         return max(each, FLOAT_ELEMENTS)
-    # Two arrays take twice as long to arrive: one access to each, by as many threads as possible.
-    threads = 512 if streams == 1 else 1024
+    # Two arrays take twice as long to arrive: one access to each, by as many threads as possible, unless there are more
+    # rows than multiprocessors, and two blocks could share one (residual + RMSNorm of 264×13824 8.9 instead of 10.1).
+    shared = machine.processors < rows <= 4 * machine.processors
+    threads = 512 if streams == 1 or shared else 1024
     each = max(each, vector * -(-part // (threads * vector)))
     # Streams gain more from twice the bytes per thread than from larger blocks.
     return 2 * each if streaming and streams == 1 and each < 32 and part > STREAM_THREADS * each else each
@@ -270,6 +273,10 @@ def _ragged(n: int, threads: int, cluster: int, most: int, streams: int, vectors
     if vectors == 0 and streams == 1 and threads > SEVERAL_THREADS and n <= SEVERAL_THREADS * PACKED_ELEMENTS:
         if _block(n, SEVERAL_THREADS, 1, 8, 4) <= 1.05 * n:
             return SEVERAL_THREADS, 1
+    # One vector: four small blocks, where 256 threads would be short of registers (RMSNorm of 777×13824 12.4 instead of
+    # 14.0 µs, of 777×16384 14.0 instead of 15.1, of 4096×13824 55.6 instead of 58.3).
+    if vectors == 1 and streams == 1 and n > SEVERAL_THREADS * FEW_ROWS_ELEMENTS and most >= 4 and cluster == 1:
+        return PACKED_THREADS, 4
     # 256 threads for each array that is read are few enough.
     if vectors > 1 or threads <= SEVERAL_THREADS * streams or _block(n, threads, cluster, 8, 4) <= MOST_IDLE * n:
         return threads, cluster
@@ -313,21 +320,20 @@ def _early(
     """Whether the next launch may begin before this one ends. Its blocks then go where there is room beside this one's,
     which can cost more than it gains.
 
-    Rows about as many as multiprocessors should go one to each. Where a row and a half fit, some get none of the next
-    launch and others two (RMSNorm of 130×18944 4.65 instead of 4.46 µs). Where more fit, those without a row of this
-    launch get several, which delays rows of many operations (softmax of 130×6656 3.0 or 3.8 µs, LayerNorm of 130×3072
-    2.2 or 2.6), unless a thread makes only one access. Where one fits, the next begins as this one ends (LayerNorm of
-    130×16384 4.36 instead of 4.66 µs, of 130×13824 4.1 instead of 4.55).
+    Rows about as many as multiprocessors should go one to each. Where two fit, a multiprocessor without a row of this
+    launch gets two of the next, which delays rows of many operations (softmax of 130×6656 3.0 or 3.8 µs, LayerNorm of
+    130×3072 2.2 or 2.6), unless a thread makes only one access. Where one fits, the next begins as this one ends
+    (LayerNorm of 130×16384 4.36 instead of 4.66 µs, of 130×13824 4.1 instead of 4.55). A cluster's row is on several,
+    so that none gets a whole row more (softmax of 130×24576 5.13 instead of 5.79 µs, RMSNorm of 130×18944 4.33 instead
+    of 4.77).
     """
-    if 2 * rows > machine.processors >= rows:
-        at_once = _rows_at_once(block, threads, cluster, itemsize, streams, vectors)
-        if thread_bytes >= THREAD_BYTES:
-            return at_once <= 1 or n * itemsize <= threads * cluster * VECTOR_BYTES
-        return not 1 < at_once < 2
-    # Of many rows, blocks still wait for a place: four that share a row, or large ones with idle threads, lose more by
-    # waiting longer (4 % of LayerNorm's time at 14,000 columns, 3 % at 11,008).
+    if 2 * rows > machine.processors >= rows and cluster == 1 and thread_bytes >= THREAD_BYTES:
+        one = _rows_at_once(block, threads, cluster, itemsize, streams, vectors) <= 1
+        return one or n * itemsize <= threads * VECTOR_BYTES
+    # Of many rows, blocks still wait for a place: large ones with idle threads lose more by waiting longer (3 % of
+    # LayerNorm's time at 11,008 columns).
     many = itemsize == 2 and vectors > 1 and rows > 4 * machine.processors
-    return not many or (cluster < 4 and threads <= SEVERAL_THREADS)
+    return not many or threads <= SEVERAL_THREADS
 
 
 def _read_twice(rows: int, n: int, vectors: int, machine: Machine, streaming: bool) -> RowPlan | None:
@@ -397,7 +403,12 @@ def _gpu_plan(
     if itemsize == 2 and not packed:
         if rows <= machine.processors:
             threads, least = _even(n, threads, streams)
-        elif rows > 4 * machine.processors:
+        elif rows <= 4 * machine.processors:
+            # Where registers leave room for one large block, two smaller ones take two rows at once (LayerNorm of
+            # 264×16384 6.7 instead of 8.4 µs).
+            if vectors > 1 and threads == 512 and _rows_at_once(n, threads, cluster, itemsize, streams, vectors) < 2:
+                threads = SEVERAL_THREADS
+        else:
             most = min(machine.largest_cluster, PORTABLE_CLUSTER)
             threads, cluster = _ragged(n, threads, cluster, most, streams, vectors)
             if vectors > 1 and n > SMALL_BLOCK_ELEMENTS:

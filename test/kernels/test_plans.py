@@ -162,27 +162,29 @@ def test_rows_whose_threads_would_idle():
 def test_a_few_long_rows_are_spread_over_a_large_cluster():
     """With more rows, the multiprocessors are busy anyway."""
     for rows_, n, itemsize, streams, vectors, warps in ((1, 18944, 2, 1, 0, 2), (44, 18944, 2, 2, 1, 2),
-                                                        (1, 18944, 2, 1, 2, 2), (1, 32768, 4, 1, 0, 4)):  # fmt: skip
+                                                        (1, 18944, 2, 1, 2, 2), (1, 32768, 4, 1, 0, 4),
+                                                        (1, 6144, 2, 1, 0, 1), (49, 8193, 2, 1, 2, 2)):  # fmt: skip
         found = rows.plan(rows_, n, itemsize, streams, DEFAULT_GPU, vectors)
         assert (found.num_warps, found.cluster) == (warps, 8), (rows_, n)
-    for rows_, n in ((50, 18944), (1, 16383)):
+    for rows_, n in ((50, 18944), (1, 6143)):
         assert rows.plan(rows_, n, 2, 1, DEFAULT_GPU).cluster < 8, (rows_, n)
     assert rows.plan(1, 18944, 2, 1, OLDER).cluster == 1
 
 
 def test_rows_that_need_one_exchange_are_spread_over_small_blocks():
-    """Few rows with at most 24 elements per thread, up to the largest cluster; up to two rows per multiprocessor with
-    48; more rows by another rule."""
+    """Few rows with at most 24 elements per thread, up to the largest cluster; up to one row per multiprocessor with
+    48, up to two with 64; more rows by another rule."""
     for rows_, n, warps, cluster in (
-        (1, 8191, 16, 1),
+        (1, 6143, 16, 1),
+        (1, 6144, 4, 2),
         (1, 8192, 4, 4),
         (49, 12288, 4, 4),
         (49, 12289, 4, 8),
         (49, 49152, 4, 8),
         (130, 12288, 16, 1),
         (130, 12289, 8, 2),
-        (264, 24576, 8, 2),
-        (264, 24577, 4, 8),
+        (264, 24576, 4, 4),
+        (264, 32769, 4, 8),
         (265, 32768, 4, 4),
     ):
         found = rows.plan(rows_, n, 2, 1, DEFAULT_GPU, 1, 32)
@@ -191,16 +193,21 @@ def test_rows_that_need_one_exchange_are_spread_over_small_blocks():
 
 
 def test_a_long_row_for_each_multiprocessor():
-    """Many operations per element: all threads; few: two small blocks. Many rows, one per program: one block."""
+    """Blocks of 256 threads, of which each holds up to 64 elements, 40 where there are no vectors; with more rows than
+    multiprocessors, blocks of 128."""
     for rows_, n, streams, vectors, asked, warps, cluster in (
-        (130, 18944, 1, 0, 64, 32, 1),
-        (130, 24576, 1, 0, 64, 32, 1),
-        (130, 32768, 1, 0, 64, 16, 2),
-        (130, 24576, 1, 2, 64, 32, 1),
+        (130, 16384, 1, 0, 64, 8, 2),
+        (130, 20480, 1, 0, 64, 8, 2),
+        (130, 24576, 1, 0, 64, 8, 4),
+        (130, 32768, 1, 0, 64, 8, 4),
+        (130, 16385, 1, 2, 64, 8, 2),
         (130, 32768, 1, 2, 64, 8, 2),
+        (264, 18944, 1, 0, 64, 4, 4),
+        (264, 32768, 1, 2, 64, 4, 4),
+        (264, 18944, 2, 1, 32, 4, 8),
         (130, 18944, 1, 1, 32, 8, 2),
         (130, 18944, 2, 1, 32, 8, 2),
-        (777, 18944, 1, 0, 64, 16, 1),
+        (777, 18944, 1, 0, 64, 4, 4),
         (777, 24576, 1, 0, 64, 4, 4),
     ):
         found = rows.plan(rows_, n, 2, streams, DEFAULT_GPU, vectors, asked)
@@ -210,7 +217,7 @@ def test_a_long_row_for_each_multiprocessor():
 def test_plans_that_lose_by_it_do_not_use_dependent_launch():
     with machine.launch_options(pdl=True):
         for rows_, n, vectors, asked, early in (
-            (4096, 14008, 2, 128, False),
+            (4096, 14008, 2, 128, True),
             (777, 18944, 2, 64, False),
             (777, 10240, 2, 64, True),
             (4096, 8192, 2, 64, True),
@@ -221,10 +228,9 @@ def test_plans_that_lose_by_it_do_not_use_dependent_launch():
             (44, 6656, 0, 64, True),
             (133, 6656, 0, 64, True),
             (130, 18944, 0, 64, True),
-            # A multiprocessor has room for two rows, one and a half, one.
-            (130, 16384, 1, 32, True),
-            (130, 16385, 1, 32, False),
-            (130, 18944, 1, 32, False),
+            # A row is on several multiprocessors.
+            (130, 16385, 1, 32, True),
+            (130, 18944, 1, 32, True),
             (130, 20481, 1, 32, True),
             (44, 18944, 1, 32, True),
             (133, 18944, 1, 32, True),
@@ -232,7 +238,8 @@ def test_plans_that_lose_by_it_do_not_use_dependent_launch():
             (130, 12288, 2, 128, False),
             (130, 12289, 2, 128, True),
             (130, 16384, 2, 128, True),
-            (130, 16384, 0, 64, False),
+            (130, 12288, 0, 64, False),
+            (130, 16384, 0, 64, True),
             (130, 1024, 0, 64, True),
             (130, 1025, 0, 64, False),
         ):
@@ -305,13 +312,13 @@ def test_parts_are_of_few_elements():
 
 def test_long_rows_with_two_vectors_are_not_masked():
     """If few enough elements fall to each thread; otherwise a thread holds little."""
-    for n, block, warps, cluster in ((13824, 13824, 8, 1), (32768, 32768, 8, 2), (14008, 16384, 4, 4),
+    for n, block, warps, cluster in ((13824, 13824, 8, 1), (32768, 32768, 4, 4), (14008, 16384, 4, 4),
                                      (28000, 28672, 4, 4)):  # fmt: skip
         found = rows.plan(4096, n, 2, 1, DEFAULT_GPU, 2, 128 if n <= 16384 else 64)
         assert (found.block, found.num_warps, found.cluster) == (block, warps, cluster), n
 
 
-@pytest.mark.parametrize("n,early", [(4096, True), (13824, True), (32768, True), (14008, False)])
+@pytest.mark.parametrize("n,early", [(4096, True), (13824, True), (14336, True), (14008, False)])
 def test_weights_are_read_with_the_row_if_registers_allow(n, early):
     """`kiln-hoist-reads` decides this by what each thread of the plan holds."""
     x, weight = blank((4096, n), "float16"), blank((n,), "float16")
@@ -324,9 +331,18 @@ def test_weights_are_read_with_the_row_if_registers_allow(n, early):
 
 
 def test_long_rows_alone_take_fewer_threads():
-    for n, vectors, warps in ((16384, 0, 8), (12288, 0, 8), (16384, 1, 16), (15000, 0, 16)):
+    for n, vectors, warps, cluster in ((16384, 0, 8, 1), (12288, 0, 8, 1), (12288, 1, 16, 1), (12289, 1, 4, 4),
+                                       (16384, 1, 4, 4), (15000, 0, 16, 1)):  # fmt: skip
         found = rows.plan(777, n, 2, 1, DEFAULT_GPU, vectors)
-        assert (found.num_warps, found.cluster) == (warps, 1), (n, vectors)
+        assert (found.num_warps, found.cluster) == (warps, cluster), (n, vectors)
+
+
+def test_rows_that_would_not_all_fit_at_once_take_fewer_threads():
+    """With two vectors, where registers leave a multiprocessor one block of 512 threads; with two arrays."""
+    for rows_, n, streams, vectors, warps in ((264, 11008, 1, 2, 16), (264, 13824, 1, 2, 8), (528, 16384, 1, 2, 8),
+                                              (264, 13824, 2, 1, 16), (130, 13824, 2, 1, 32)):  # fmt: skip
+        found = rows.plan(rows_, n, 2, streams, DEFAULT_GPU, vectors, 64 if streams == 1 else 32)
+        assert (found.num_warps, found.cluster) == (warps, 1), (rows_, n, streams)
 
 
 def test_small_arrays_use_narrow_accesses():
