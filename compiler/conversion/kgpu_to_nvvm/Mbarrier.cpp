@@ -57,6 +57,11 @@ static bool isArmedAtEntry(kgpu::AllocOp alloc) {
   return once;
 }
 
+/// Bytes from the start of shared memory to the mbarrier of a slot.
+static int64_t placeOf(kgpu::AllocOp alloc, int64_t slot = 0) {
+  return int64_t(*alloc.getOffset()) + slot * alloc.getSlotBytes() + alloc.getTileBytes();
+}
+
 static int64_t bytesToCome(kgpu::AllocOp alloc) { return alloc.getMem().getType().getBytes(); }
 
 void nvvm::openMbarriers(Lowering &lowering) {
@@ -80,8 +85,7 @@ void nvvm::openMbarriers(Lowering &lowering) {
     auto [roles, role] = kgpu::roleAround(alloc);
     int64_t arrivals = once ? 1 : roles ? roles.warpsOf(role) : lowering.place.threads() / 32;
     for (int64_t slot = 0; slot < int32_t(alloc.getSlots()); ++slot) {
-      int64_t offset = int64_t(*alloc.getOffset()) + slot * alloc.getSlotBytes() + alloc.getTileBytes();
-      Value counter = b.addressOf(b.offsetBy(base, offset));
+      Value counter = b.addressOf(b.offsetBy(base, placeOf(alloc, slot)));
       b.ptx("mbarrier.init.shared::cta.b64 [$0], $1;", "r,r", {}, {counter, b.i32(arrivals)});
       if (once)
         armed.push_back({counter, alloc});
@@ -102,34 +106,30 @@ static LogicalResult emitAwait(Lowering &lowering, kgpu::AwaitOp op) {
   if (isa_and_nonnull<kgpu::AwaitOp>(op->getPrevNode()))
     return success();
   CodeBuilder &b = lowering.b;
-  SmallVector<Value> armed, counters, bytes;
+  auto wait = [](StringRef form, const Twine &place, const Twine &phase, unsigned label) {
+    std::string number = std::to_string(label);
+    return ("WAIT" + number + ":\n\tmbarrier.try_wait" + form + ".acquire.cluster.shared::cta.b64 over, [" + place +
+            "], " + phase + ";\n\t@!over bra WAIT" + number + ";\n\t")
+        .str();
+  };
+  SmallVector<Value> counters, bytes;
+  std::string armed;
+  unsigned label = 0;
   for (auto each = op; each; each = dyn_cast_or_null<kgpu::AwaitOp>(each->getNextNode())) {
     kgpu::AllocOp alloc = kgpu::mbarrierOf(each.getMem());
-    Value counter = b.addressOf(b.offsetBy(lowering.scalar(each.getMem()), alloc.getTileBytes()));
     if (isArmedAtEntry(alloc)) {
-      armed.push_back(counter);
+      armed += wait(".parity", "$0+" + Twine(placeOf(alloc)), "0", label++);
       continue;
     }
-    counters.push_back(counter);
+    counters.push_back(b.addressOf(b.offsetBy(lowering.scalar(each.getMem()), alloc.getTileBytes())));
     bytes.push_back(lowering.place.atEntry([&]() -> Value {
       Value first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lowering.place.thread(), b.i32(0));
       return arith::SelectOp::create(b, first, b.i32(bytesToCome(alloc)), b.i32(0));
     }));
   }
-  auto wait = [](StringRef form, unsigned operand, const Twine &phase) {
-    std::string number = std::to_string(operand);
-    return ("WAIT" + number + ":\n\tmbarrier.try_wait" + form + ".acquire.cluster.shared::cta.b64 over, [$" + number +
-            "], " + phase + ";\n\t@!over bra WAIT" + number + ";\n\t")
-        .str();
-  };
-  if (!armed.empty()) {
-    std::string text = "{\n\t.reg .pred over;\n\t", constraints;
-    for (unsigned i = 0; i < armed.size(); ++i) {
-      text += wait(".parity", i, "0");
-      constraints += i ? ",r" : "r";
-    }
-    b.ptx(text + "}", constraints, {}, armed);
-  }
+  // One address for all: registers are scarce where rows are long.
+  if (!armed.empty())
+    b.ptx("{\n\t.reg .pred over;\n\t" + armed + "}", "r", {}, {b.addressOf(lowering.shared.base())});
   if (!counters.empty()) {
     unsigned count = counters.size();
     std::string arrivals, waits, constraints = "b";
@@ -137,7 +137,7 @@ static LogicalResult emitAwait(Lowering &lowering, kgpu::AwaitOp op) {
       std::string phase = "phase" + std::to_string(i);
       arrivals += "mbarrier.arrive.expect_tx.shared::cta.b64 " + phase + ", [$" + std::to_string(1 + i) + "], $" +
                   std::to_string(1 + count + i) + ";\n\t";
-      waits += wait("", 1 + i, phase);
+      waits += wait("", "$" + Twine(1 + i), phase, i);
       constraints += ",r,r";
     }
     SmallVector<Value> operands = {lowering.place.atEntry([&]() -> Value {
