@@ -54,9 +54,9 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 4 : i32} {
   // CHECK: "fence.mbarrier_init.release.cluster;"
   // CHECK-COUNT-2: "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,~{memory}" %{{.*}}, %c64_i32
   // CHECK-NOT: mbarrier.arrive
-  // Both are awaited together.
-  // CHECK: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 over, [$0], 0;
-  // CHECK-SAME: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 over, [$1], 0;
+  // Both are awaited together, from one address.
+  // CHECK: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 over, [$0+64], 0;
+  // CHECK-SAME: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 over, [$0+144], 0;
   // CHECK-NOT: bar.warp.sync
   // CHECK: scf.for
   // Each lane that waits has arrived at both before it waits for either.
