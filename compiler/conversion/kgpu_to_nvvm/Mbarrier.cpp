@@ -38,21 +38,13 @@ void nvvm::sendToCta(Lowering &lowering, ArrayRef<Value> values, Value pointer, 
   }
 }
 
-/// Whether what surrounds `await` is executed once per launch.
-static bool isOutsideLoops(kgpu::AwaitOp await) {
-  Operation *around = await->getParentOp();
-  while (isa<scf::IfOp, kgpu::RolesOp>(around))
-    around = around->getParentOp();
-  return isa<func::FuncOp>(around);
-}
-
 /// Whether the only message that the memory gets is awaited once. Then the mbarrier is armed when it is initialised,
 /// and nobody arrives; its first phase is over when the bytes are there.
 static bool isArmedAtEntry(kgpu::AllocOp alloc) {
   bool once = int32_t(alloc.getSlots()) == 1;
   alloc->getBlock()->walk([&](kgpu::AwaitOp await) {
     if (kgpu::mbarrierOf(await.getMem()) == alloc)
-      once &= isOutsideLoops(await);
+      once &= !await->getParentOfType<LoopLikeOpInterface>();
   });
   return once;
 }
