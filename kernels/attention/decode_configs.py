@@ -160,6 +160,10 @@ def decode_plan(
     if paged and tiles * length >= 2 * workers * LONG_SHARE:
         workers *= 2
     shares = max(1, min(splits or even_splits(tiles, workers), most if splits is None else splits))
+    # A slot for each step, if a share has only two; and of more programs than processors, which hide each other's
+    # waits, more fit with two slots (lookups of pages wait for memory too: three slots).
+    if shares * 2 * tokens >= length or (tiles > machine.processors and shares == 1 and not paged):
+        stages = 2
     # Steps in turns were never slower in eight rows, and up to 3 % faster: concurrent programs read one run of memory.
     # Looking pages up ahead costs a program with few steps more than it saves.
     shared = shares > 1

@@ -155,6 +155,26 @@ def test_plans_of_pages():
     assert plan(8, 512, False).evened(8, 8, DEFAULT_GPU).merged == 16
 
 
+@pytest.mark.parametrize(
+    ("batch", "heads", "group", "queries", "length", "paged", "stages"),
+    [
+        (1, 8, 1, 1, 2048, False, 2),  # measured: 6.88 us, with three slots 7.23; two steps for each share
+        (1, 8, 4, 1, 2048, False, 2),  # 6.94, 7.53
+        (1, 8, 1, 8, 2048, False, 2),  # 7.25, 8.32
+        (1, 8, 4, 1, 4096, False, 3),  # 9.17, with two slots 9.39; four steps
+        (8, 8, 4, 1, 512, False, 3),  # 8.56, 8.76
+        (64, 8, 4, 1, 512, False, 2),  # 34.8, 35.8; four programs for each processor
+        (64, 8, 4, 1, 4096, False, 2),  # 238.8, 243.3
+        (16, 8, 4, 1, 1024, False, 3),  # 19.5, 21.2; one for each
+        (24, 8, 4, 1, 4096, False, 3),  # 97.8, 101.4; two for each, of half a sequence
+        (64, 8, 4, 1, 4096, True, 3),  # 246.9, 264.3; pages
+        (1, 8, 4, 1, 2048, True, 2),  # 7.27, 7.38
+    ],
+)
+def test_slots(batch, heads, group, queries, length, paged, stages):
+    assert decode_plan(batch, heads, group, queries, 128, 2, length, DEFAULT_GPU, paged=paged).stages == stages
+
+
 def test_errors(rng):
     q, k, lengths = random(rng, (4, 6, 16)), random(rng, (4, 8, 3, 16)), np.zeros(4, np.int32)
     with pytest.raises(ValueError, match="lengths"):
