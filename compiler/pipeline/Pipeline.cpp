@@ -61,8 +61,10 @@ void kiln::buildTilePipeline(OpPassManager &passes, const PipelineOptions &optio
 }
 
 void kiln::buildCpuPipeline(OpPassManager &passes, const PipelineOptions &options) {
-  // Merges offsets that were widened twice.
-  passes.addPass(createCSEPass());
+  // No loop runs while it is known whether another will be needed.
+  passes.addNestedPass<func::FuncOp>(createTakeUnlikelyPass());
+  // Removes what only served to ask, before it becomes loops; merges offsets that were widened twice.
+  addCleanup(passes);
   passes.addNestedPass<func::FuncOp>(createLowerDescReductionsPass());
   passes.addPass(createTileToCpuPass({options.check}));
   addCleanup(passes);
@@ -84,6 +86,8 @@ void kiln::buildKgpuPipeline(OpPassManager &passes, const PipelineOptions &optio
   scheduled.addPass(createDescribePointersPass());
   scheduled.addPass(createChooseSchedulePass());
   scheduled.addPass(createMaterializeSchedulePass());
+  // The questions that no schedule asks.
+  scheduled.addPass(createTakeUnlikelyPass());
   // The reductions that no schedule has taken.
   scheduled.addPass(createLowerDescReductionsPass());
   // Each role was cloned whole: remove what it does not use and fold its scalars. No canonicalization after this, since

@@ -131,6 +131,27 @@ def Tile_AssumeOp : Tile_EffectOp<"assume"> {
   let hasCanonicalizer = 1;
 }
 
+def Tile_UnlikelyOp : Tile_Op<"unlikely", [Pure]> {
+  let summary = "whether any element is true, which is rare, or simply yes";
+  let description = [{
+    Yes where any element of the condition is true. Elsewhere the compiler may say yes, too, so a branch that it decides
+    has to be right whenever it is taken, and only costs more. `kiln-take-unlikely` always says yes; the schedule
+    `attention` asks, and computes what the branch needs once more rather than hold it ready.
+
+    - `unlikely_c1`: the condition is an i1 or a tile of i1.
+
+    ```mlir
+    func.func @unlikely(%c: tensor<64xi1>) -> i1 {
+      %any = tile.unlikely %c : tensor<64xi1>
+      return %any : i1
+    }
+    ```
+  }];
+  let arguments = (ins Arg<Tile_MaskLike, "what rarely holds">:$condition);
+  let results = (outs Res<I1, "true if any element is, or always">:$result);
+  let assemblyFormat = "$condition attr-dict `:` type($condition)";
+}
+
 def Tile_BarrierOp : Tile_EffectOp<"barrier"> {
   let summary = "order this program's memory accesses";
   let description = [{

@@ -3,6 +3,7 @@
 // A value that depends on no element stays scalar, and so does a branch or a loop on it. With an empty shape nothing
 // becomes a tile: this mode turns the branches in regions of reductions into selects.
 #include "compiler/transforms/tile/Passes.h"
+#include "compiler/transforms/tile/TakeUnlikely.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -404,9 +405,12 @@ struct ExpandMaps : kiln::impl::ExpandMapsPassBase<ExpandMaps> {
     // First expand the maps, which moves nested ops out of them.
     SmallVector<MapOp> maps;
     getOperation().walk([&](MapOp op) { maps.push_back(op); });
-    for (MapOp op : maps)
+    for (MapOp op : maps) {
+      // Elements ask each for itself, which would be a mask.
+      takeUnlikely(op);
       if (failed(expand(op)))
         return signalPassFailure();
+    }
     SmallVector<Operation *> combining;
     getOperation().walk([&](Operation *op) {
       if (isa<ReduceOp, ScanOp, InlineAsmOp>(op) && !op->getRegion(0).empty())

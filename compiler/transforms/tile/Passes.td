@@ -116,6 +116,27 @@ def CombineTilesPass : Pass<"kiln-combine-tiles", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::kiln::tile::TileDialect"];
 }
 
+def TakeUnlikelyPass : Pass<"kiln-take-unlikely", "::mlir::func::FuncOp"> {
+  let summary = "take the branches that may be taken at will";
+  let description = [{
+    Answers each `tile.unlikely` with yes. What only served to ask becomes dead.
+
+    ```mlir
+    %any = tile.unlikely %c : tensor<64xi1>
+    %y = scf.if %any -> tensor<64xf32> {
+      %e = math.exp %x : tensor<64xf32>
+      scf.yield %e : tensor<64xf32>
+    } else { scf.yield %z : tensor<64xf32> }
+    ```
+    becomes
+    ```mlir
+    %e = math.exp %x : tensor<64xf32>
+    ```
+    Needs: nothing. Guarantees: no `tile.unlikely` is left. Exact, as the op promises.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
 def UnrollLoopsPass : Pass<"kiln-unroll-loops", "::mlir::func::FuncOp"> {
   let summary = "unroll the loops that ask for it";
   let description = [{

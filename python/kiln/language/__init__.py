@@ -44,6 +44,7 @@ from .debugging import (
     multiple_of,
     static_assert,
     static_print,
+    unlikely,
 )
 from .loops import condition, range, static_range
 from .math import (
@@ -331,6 +332,7 @@ __all__ = [
     "uint64",
     "uint_to_uniform_float",
     "umulhi",
+    "unlikely",
     "unsqueeze",
     "view",
     "void",

@@ -55,6 +55,22 @@ def assume(cond: Any) -> None:
 
 
 @builtin
+def unlikely(cond: Any) -> tensor:
+    """Whether any element of the condition is true, for a branch that is rarely needed. It may be taken although none
+    is, so it has to be right whenever it is taken, and only cost more.
+
+    For results that are nearly always good enough, and a branch that makes better ones. Where finding out would take
+    longer than the branch, it is always taken, and nothing is computed that only it replaces.
+
+    >>> weight = kl.exp2(score - top[:, None])
+    >>> if kl.unlikely(weight > 1024.0):
+    ...     top = kl.max(score, axis=1)
+    ...     weight = kl.exp2(score - top[:, None])
+    """
+    return debug.unlikely(cond)
+
+
+@builtin
 def debug_barrier() -> None:
     """Orders the program instance's memory accesses before the barrier with those after it.
 

@@ -32,6 +32,10 @@
 // EXACT: kiln-widen-offsets
 // EXACT-NOT: kiln-allow-contraction
 // CPU: builtin.module(
+// CPU-NEXT: func.func(
+// CPU-NEXT: kiln-take-unlikely
+// CPU-NEXT: ),
+// CPU-NEXT: canonicalize{
 // CPU-NEXT: cse,
 // CPU-NEXT: func.func(
 // CPU-NEXT: kiln-lower-desc-reductions
@@ -50,6 +54,7 @@
 // KGPU-NEXT: kiln-describe-pointers{all=false},
 // KGPU-NEXT: kiln-choose-schedule,
 // KGPU-NEXT: kiln-materialize-schedule,
+// KGPU-NEXT: kiln-take-unlikely,
 // KGPU-NEXT: kiln-lower-desc-reductions
 // KGPU-NEXT: ),
 // KGPU-NEXT: canonicalize{

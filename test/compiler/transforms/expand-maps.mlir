@@ -139,3 +139,29 @@ func.func @combine(%x: tensor<64xf32>) -> f32 {
   } : (tensor<64xf32>) -> f32
   return %s : f32
 }
+
+// -----
+
+// An unlikely branch of an element is taken for all of them.
+// CHECK-LABEL: func.func @unlikely(
+// CHECK-SAME: %[[X:.*]]: tensor<64xf32>
+// CHECK-NOT: select
+// CHECK: %[[E:.*]] = math.exp %[[X]] : tensor<64xf32>
+// CHECK-NOT: select
+// CHECK: return %[[E]]
+func.func @unlikely(%x: tensor<64xf32>) -> tensor<64xf32> {
+  %y = tile.map(%x) {
+  ^bb0(%a: f32):
+    %zero = arith.constant 0.0 : f32
+    %low = arith.cmpf olt, %a, %zero : f32
+    %any = tile.unlikely %low : i1
+    %b = scf.if %any -> f32 {
+      %e = math.exp %a : f32
+      scf.yield %e : f32
+    } else {
+      scf.yield %a : f32
+    }
+    tile.yield %b : f32
+  } : (tensor<64xf32>) -> tensor<64xf32>
+  return %y : tensor<64xf32>
+}

@@ -1,4 +1,4 @@
-// What the dialect rejects of assembly, library calls, print, assert and assume.
+// What the dialect rejects of assembly, library calls, print, assert, assume and unlikely.
 // RUN: kiln-opt %s -split-input-file -verify-diagnostics
 
 func.func @inline_asm_c1(%a: tensor<8xi32>, %b: i32) {
@@ -116,5 +116,13 @@ func.func @assert_c1(%a: i32) {
 func.func @assume_c1(%a: tensor<8xi1>) {
   // expected-error @below {{operand #0 must be 1-bit signless integer, but got 'tensor<8xi1>'}}
   "tile.assume"(%a) : (tensor<8xi1>) -> ()
+  return
+}
+
+// -----
+
+func.func @unlikely_c1(%a: tensor<8xi32>) {
+  // expected-error @below {{operand #0 must be i1 or tile of i1, but got 'tensor<8xi32>'}}
+  %any = tile.unlikely %a : tensor<8xi32>
   return
 }

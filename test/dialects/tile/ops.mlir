@@ -244,12 +244,16 @@ func.func @launches() {
 // CHECK: tile.print "x" %{{.*}}, %{{.*}} : tensor<8xi8>, !tile.ptr<f32> {hex, isSigned = array<i32: 0, 0>}
 // CHECK: tile.assert %{{.*}}, "no \22quotes\22" : tensor<8xi1>
 // CHECK: tile.assume %{{.*}}
+// CHECK: tile.unlikely %{{.*}} : tensor<8xi1>
+// CHECK: tile.unlikely %{{.*}} : i1
 // CHECK: tile.barrier
 func.func @debugging(%x: tensor<8xi8>, %p: !tile.ptr<f32>, %m: tensor<8xi1>, %c: i1) {
   tile.print "here"
   tile.print "x" %x, %p : tensor<8xi8>, !tile.ptr<f32> {hex, isSigned = array<i32: 0, 0>}
   tile.assert %m, "no \"quotes\"" : tensor<8xi1>
   tile.assume %c
+  %any = tile.unlikely %m : tensor<8xi1>
+  %it = tile.unlikely %c : i1
   tile.barrier
   return
 }

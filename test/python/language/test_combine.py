@@ -86,6 +86,8 @@ def test_functions_of_the_language_combine_too():
         ("kl.device_print(n)", "expected a constexpr string as first argument of kl.device_print", None),
         ("kl.device_assert(n > 0, n)", "expected a constexpr string as message", None),
         ("kl.assume(x > 0)", "expected a scalar condition in kl.assume", None),
+        ("kl.unlikely(None)", "expected a condition in kl.unlikely, got None", "test it first"),
+        ("kl.unlikely((x > 0, x < 4))", "expected a condition in kl.unlikely, got (", None),
         ("kl.multiple_of(x, 16)", "expected integers or pointers in kl.multiple_of", None),
         ("kl.max_contiguous(kl.arange(0, 8), (1, 2))", "expected 1 numbers in kl.max_contiguous", None),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 
 import kiln.language as kl
@@ -74,6 +75,7 @@ SETUP = {
     "kl.philox_impl": "c0 = offsets\nc1 = 0\nc2 = 0\nc3 = 0\nk0 = seed\nk1 = 0",
     "kl.pair_uniform_to_normal": "u1 = kl.rand(seed, offsets)\nu2 = kl.rand(seed, offsets + n)",
     "kl.umulhi": "x = offsets.to(kl.uint32)",
+    "kl.unlikely": "score = matrix\ntop = kl.max(matrix, axis=1)",
 }  # fmt: skip
 
 
@@ -137,7 +139,7 @@ def libdevice_setup(name: str) -> str:
 def test_example_compiles(name, value):
     doc = value.__doc__
     assert doc and ">>> " in doc, f"{name} has no example"
-    example = "\n".join(line.split(">>> ", 1)[1] for line in doc.splitlines() if line.strip().startswith(">>> "))
+    example = "\n".join(re.findall(r"^ *(?:>>>|\.\.\.) (.*)", doc, re.MULTILINE))
     if example.endswith("..."):
         example = example[: -len("...")] + "pass"
     notes = ", ".join(k if isinstance(v, str) else f"{k}: kl.constexpr" for k, v in PARAMETERS.items())

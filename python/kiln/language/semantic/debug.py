@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import values
-from ..types import float16
+from ..types import float16, int1
 from ..values import tensor, unwrap, unwrap_deep
 from .arithmetic import logical_not, logical_or, to_bool
 from .build import array_i32, array_i64, emit, emit_many, error, string
@@ -73,6 +73,11 @@ def assume(condition: Any) -> None:
         emit_many("tile.assert", [to_bool(value)], [], {"message": string("the promise of kl.assume does not hold")})
         return
     emit_many("tile.assume", [to_bool(value)], [])
+
+
+def unlikely(condition: Any) -> tensor:
+    value = to_tensor(condition, "a condition in kl.unlikely")
+    return emit("tile.unlikely", [to_bool(value)], int1)
 
 
 def barrier() -> None:
