@@ -205,6 +205,10 @@ LogicalResult WarpMmaOp::verify() {
             is(lhs, layout::mmaOperand(sidesOf(lhs), 0, bits, m, n, batch)) &&
             is(rhs, layout::mmaOperand(sidesOf(rhs), 1, bits, m, n, batch)))
           return success();
+  int64_t groups = result.size(Coord::Group);
+  if (is(acc, layout::wgmmaAccumulator(c, groups)) && is(lhs, layout::wgmmaOperandA(sidesOf(lhs), bits, groups)) &&
+      is(rhs, layout::wgmmaOperandB(sidesOf(rhs), bits, groups)))
+    return success();
   return emitOpError()
          << "expected fragments of one arrangement of warps (because each warp multiplies only its own fragments), got "
          << lhs << ", " << rhs << " and " << acc; // warp_mma_c4

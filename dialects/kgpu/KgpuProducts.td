@@ -100,7 +100,8 @@ def Kgpu_WarpMmaOp : Kgpu_EarlyOp<"warp_mma", [Pure, AllTypesMatch<["acc", "resu
   let description = [{
     `result = acc + lhs * rhs`, complete when the op is: each warp multiplies fragments that its threads hold in
     registers, as the layouts `mma_accumulator` and `mma_operand` say. The products of a batch go to different warps
-    first.
+    first. Where there are several groups, fragments lie as for `kgpu.warpgroup_mma`, as `wgmma_accumulator` and
+    `wgmma_operand_a` say, and every warp holds all of the right operand.
 
     | inputs | accumulator | K of one instruction |
     |---|---|---|
@@ -149,6 +150,26 @@ def Kgpu_RescaleOp : Kgpu_EarlyOp<"rescale", [Pure, AllTypesMatch<["value", "fac
   let arguments = (ins Arg<Tile_FloatTile, "what is scaled">:$value, Arg<Tile_FloatTile, "1 nearly everywhere">:$factor);
   let results = (outs Res<Tile_FloatTile, "the product">:$result);
   let assemblyFormat = "$value `,` $factor attr-dict `:` type($result)";
+}
+
+def Kgpu_AnyOp : Kgpu_EarlyOp<"any", [Pure]> {
+  let summary = "whether any element that a warp holds is true";
+  let description = [{
+    Each warp asks for itself. So a branch that the answer decides contains nothing that warps do together: no barrier,
+    no product of a group, no step at a channel (`kiln-verify-barriers`).
+
+    - `any_c1`: the mask is a tile of i1.
+
+    ```mlir
+    func.func @any(%c: tensor<64xi1>) -> i1 {
+      %any = kgpu.any %c : tensor<64xi1>
+      return %any : i1
+    }
+    ```
+  }];
+  let arguments = (ins Arg<Tile_I1Tile, "what may hold">:$mask);
+  let results = (outs Res<I1, "the warp's answer">:$result);
+  let assemblyFormat = "$mask attr-dict `:` type($mask)";
 }
 
 #endif // KILN_KGPU_PRODUCTS_TD

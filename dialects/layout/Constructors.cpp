@@ -270,6 +270,15 @@ std::optional<Layout> wgmmaOperandA(ArrayRef<int64_t> shape, unsigned bits, int6
   return build.finish();
 }
 
+std::optional<Layout> wgmmaOperandB(ArrayRef<int64_t> shape, unsigned bits, int64_t groups) {
+  std::optional<Layout> ofWarps = mmaOperand(shape, 1, bits, /*warpsM=*/4, /*warpsN=*/1);
+  if (!ofWarps || shape.size() != 2)
+    return std::nullopt;
+  LayoutBuilder result(*ofWarps);
+  result.replicate(Coord::Group, groups);
+  return result.finish();
+}
+
 //===-- Shared memory --------------------------------------------------------------------------------------------===//
 
 Layout rowMajor(ArrayRef<int64_t> shape, ArrayRef<int32_t> order) {

@@ -41,6 +41,8 @@ Layout onWarps(const Layout &layout, int64_t warps);
 std::optional<Layout> wgmmaAccumulator(llvm::ArrayRef<int64_t> shape, int64_t groups);
 /// Operand A of wgmma in registers, 64 x k per group.
 std::optional<Layout> wgmmaOperandA(llvm::ArrayRef<int64_t> shape, unsigned bits, int64_t groups);
+/// The right operand of the same product by single warps, from registers: every warp of every group holds all of it.
+std::optional<Layout> wgmmaOperandB(llvm::ArrayRef<int64_t> shape, unsigned bits, int64_t groups);
 
 /// Shared memory without a swizzle, dimensions in the order `order`, fastest first.
 Layout rowMajor(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int32_t> order);

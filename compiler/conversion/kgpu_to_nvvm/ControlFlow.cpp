@@ -141,25 +141,61 @@ static LogicalResult emitFor(Lowering &lowering, scf::ForOp op) {
   return success();
 }
 
+/// Elements of 16 bits leave a branch packed in words if a loop carries them on as words.
+static bool isJoinedInWords(Value result) {
+  return !result.use_empty() && llvm::all_of(result.getUses(), [](OpOperand &use) {
+    auto loop = dyn_cast<scf::ForOp>(use.getOwner()->getParentOp());
+    return loop && isa<scf::YieldOp>(use.getOwner()) && isCarriedInWords(loop, use.getOperandNumber());
+  });
+}
+
 static LogicalResult emitIf(Lowering &lowering, scf::IfOp op) {
   CodeBuilder &b = lowering.b;
-  SmallVector<Type> types = typesOf(lowering, op.getResultTypes());
+  SmallVector<Type> types;
+  for (Value result : op.getResults()) {
+    SmallVector<Type> registers = typesOf(lowering, result.getType());
+    if (isJoinedInWords(result))
+      registers.assign(registers.size() / 2, b.getI32Type());
+    llvm::append_range(types, registers);
+  }
   bool hasElse = op.elseBlock() != nullptr;
   auto branch = scf::IfOp::create(b, types, lowering.scalar(op.getCondition()), hasElse);
-  OpBuilder::InsertionGuard guard(b);
   for (bool isElse : {false, true}) {
     Block *from = isElse ? op.elseBlock() : op.thenBlock();
     if (!from)
       continue;
+    OpBuilder::InsertionGuard guard(b);
     Block *to = isElse ? branch.elseBlock() : branch.thenBlock();
     eraseTerminator(to);
     b.setInsertionPointToEnd(to);
     FailureOr<Registers> yields = lowering.emitBody(*from);
     if (failed(yields))
       return failure();
-    scf::YieldOp::create(b, *yields);
+    Registers joined;
+    ArrayRef<Value> rest = *yields;
+    for (Value result : op.getResults()) {
+      ArrayRef<Value> own = rest.take_front(registerCount(result.getType()));
+      rest = rest.drop_front(own.size());
+      if (!isJoinedInWords(result)) {
+        llvm::append_range(joined, own);
+        continue;
+      }
+      // LLVM would join the elements before they were rounded, in twice as many registers, if it knew that both
+      // branches round last.
+      for (Value word : packWords(lowering, own))
+        joined.push_back(isElse ? word
+                                : b.ptx("mov.b32 $0, $1;", "=r,r", b.getI32Type(), {word}, /*pure=*/true).front());
+    }
+    scf::YieldOp::create(b, joined);
   }
-  share(lowering, op.getResults(), branch.getResults());
+  unsigned next = 0;
+  for (Value result : op.getResults()) {
+    bool words = isJoinedInWords(result);
+    unsigned count = registerCount(result.getType()) / (words ? 2 : 1);
+    Registers own(branch.getResults().slice(next, count));
+    lowering.set(result, words ? unpackWords(lowering, own, elementOf(result)) : own);
+    next += count;
+  }
   return success();
 }
 

@@ -39,6 +39,7 @@ static const nvvm::EmitTable &emitters() {
     nvvm::addCompare(table);
     nvvm::addGather(table);
     nvvm::addKeep(table);
+    nvvm::addAny(table);
     nvvm::addRescale(table);
     nvvm::addDot(table);
     nvvm::addWarpgroupMma(table);

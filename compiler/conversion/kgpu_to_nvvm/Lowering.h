@@ -134,6 +134,7 @@ void addScan(EmitTable &table);
 void addCompare(EmitTable &table);      ///< kgpu.compare
 void addGather(EmitTable &table);       ///< inside a warp
 void addKeep(EmitTable &table);         ///< kgpu.keep
+void addAny(EmitTable &table);          ///< kgpu.any
 void addRescale(EmitTable &table);      ///< kgpu.rescale
 void addDot(EmitTable &table);          ///< kgpu.dot
 void addWarpgroupMma(EmitTable &table); ///< kgpu.warpgroup_mma, kgpu.mma_wait

@@ -11,6 +11,8 @@ using layout::Layout;
 static constexpr int64_t kSums = 4, kLeftWords = 4, kRightWords = 2;
 // The number of successive products that do not wait for each other.
 static constexpr int64_t kIndependent = 8;
+// Columns of fragments whose operands are loaded together in code that rarely runs.
+static constexpr int64_t kRareColumns = 2;
 
 /// "{$3, $4}, ": a list of `count` operands from number `first` on.
 static std::string operandsFrom(unsigned first, unsigned count) {
@@ -58,6 +60,12 @@ static void sinkToUses(Operation *op) {
   }
 }
 
+/// Code that few warps ever run should take few registers, however long it takes.
+static bool isRare(kgpu::WarpMmaOp op) {
+  auto branch = dyn_cast<scf::IfOp>(op->getParentOp());
+  return branch && op->getBlock() == branch.thenBlock() && branch.getCondition().getDefiningOp<kgpu::AnyOp>();
+}
+
 static LogicalResult emitWarpMma(Lowering &lowering, kgpu::WarpMmaOp op) {
   Type element = elementOf(op.getAcc()), lhsElement = elementOf(op.getLhs()), rhsElement = elementOf(op.getRhs());
   const Layout &acc = kgpu::layoutOf(op.getType());
@@ -91,6 +99,9 @@ static LogicalResult emitWarpMma(Lowering &lowering, kgpu::WarpMmaOp op) {
   auto loaded = op.getLhs().getDefiningOp<kgpu::LocalLoadOp>();
   bool held = !loaded || loaded->getBlock() != op->getBlock();
   int64_t together = held ? std::max<int64_t>(1, kIndependent / rows) : columns;
+  // One instruction loads a right operand's fragments of two steps.
+  bool rare = isRare(op);
+  int64_t deep = rare ? 2 : 1;
   auto multiply = [&](int64_t batch, int64_t row, int64_t column, int64_t k) {
     SmallVector<Value> operands;
     auto append = [&](ArrayRef<Value> words, int64_t fragment, int64_t count) {
@@ -106,10 +117,14 @@ static LogicalResult emitWarpMma(Lowering &lowering, kgpu::WarpMmaOp op) {
   };
   for (int64_t batch = 0; batch < batches; ++batch)
     for (int64_t first = 0; first < columns; first += together)
-      for (int64_t k = 0; k < steps; ++k)
+      for (int64_t from = 0; from < steps; from += deep)
         for (int64_t row = 0; row < rows; ++row)
-          for (int64_t column = first; column < std::min(first + together, columns); ++column)
-            multiply(batch, row, column, k);
+          for (int64_t column = first; column < std::min(first + together, columns); ++column) {
+            for (int64_t k = from; k < std::min(from + deep, steps); ++k)
+              multiply(batch, row, column, k);
+            if (rare && column % kRareColumns == kRareColumns - 1)
+              lowering.b.hold();
+          }
   sinkToUses(last);
   lowering.set(op, element.isF32() ? sums : unpackWords(lowering, sums, element));
   return success();

@@ -105,8 +105,18 @@ static std::optional<Layout> warpFragment(const Graph &graph, kgpu::WarpMmaOp op
   const layout::Threads &threads = graph.threads;
   auto shapeOf = [](Value tile) { return cast<RankedTensorType>(tile.getType()).getShape(); };
   unsigned bits = cast<RankedTensorType>(op.getLhs().getType()).getElementTypeBitWidth();
-  auto warps =
-      threads.groups == 1 ? arrangeWarps(shapeOf(op.getAcc()), threads.warps, isChained(graph, op)) : std::nullopt;
+  // In a role, four warps multiply what their group otherwise multiplies together, so that results lie alike.
+  ArrayRef<int64_t> sums = shapeOf(op.getAcc());
+  bool inGroups = sums.size() == 2 && sums[0] % (64 * threads.groups) == 0 && threads.warps == 4 && threads.ctas == 1;
+  std::optional<Layout> ofGroup =
+      inGroups && kgpu::roleAround(op).first
+          ? (index == 0   ? layout::wgmmaAccumulator(shapeOf(op.getAcc()), threads.groups)
+             : index == 1 ? layout::wgmmaOperandA(shapeOf(op.getLhs()), bits, threads.groups)
+                          : layout::wgmmaOperandB(shapeOf(op.getRhs()), bits, threads.groups))
+          : std::nullopt;
+  if (ofGroup || threads.groups > 1)
+    return ofGroup;
+  auto warps = arrangeWarps(shapeOf(op.getAcc()), threads.warps, isChained(graph, op));
   if (!warps)
     return std::nullopt;
   auto [down, across, batches] = *warps;

@@ -314,6 +314,9 @@ def VerifyBarriersPass : Pass<"kiln-verify-barriers", "::mlir::func::FuncOp"> {
     - Order: arrivals at the cluster barrier and waits for it alternate on every path, including those of whole
       barriers, of the program's own and of ordering atomics; none is pending at the return; both sides of a branch and
       each iteration of a loop agree; no barrier is inside an op whose region not all threads execute together.
+    - Votes: no branch or loop that a `kgpu.any` decides contains what warps do together (barriers, products of a group
+      and waits for them, turns, copies, steps at channels) or what one does for others that hold the same elements; nor
+      do such ops take a scalar that it decides.
     - Other ctas: the first store into another cta comes after a cluster barrier. Memory with an mbarrier is initialized
       once, before that; it is sent to, awaited and read in this order; and in a loop it has two alternating slots.
 

@@ -4,9 +4,13 @@
 //
 // The state followed through the structured control flow is the arrival that has not been waited for. If two paths join
 // with different states, one of them fails later, so the error is reported at the join.
+//
+// Warps take the same path as long as scalars are the same in all of them, which they are unless a warp's own vote
+// (kgpu.any) decides them. What warps do together comes after none of those.
 #include "compiler/transforms/kgpu/VerifyBarrierOrder.h"
 #include "dialects/kgpu/BarrierUse.h"
 #include "dialects/kgpu/KgpuOps.h"
+#include "dialects/tile/TileDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
@@ -127,6 +131,150 @@ FailureOr<Open> BarrierOrderVerifier::visit(Block &block, Open open) {
   return open;
 }
 
+//===----------------------------------------------------------------------===//
+// What each warp decides for itself
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The values that a vote of each warp decides: computed from it, or results of a branch or loop that it decides. (All
+/// that is done together in such a branch or loop is an error anyway.) Memory is not followed: what is loaded from one
+/// address is the same for all.
+class Votes {
+public:
+  explicit Votes(func::FuncOp function);
+  bool empty() const { return votes.empty(); }
+  /// The vote that decides the value; null if none does.
+  AnyOp behind(Value value) const { return votes.lookup(value); }
+  /// The vote that decides whether, or how often, the branch or loop runs its regions; null if none does.
+  AnyOp deciding(Operation *op) const;
+
+private:
+  void add(ValueRange values, AnyOp vote);
+  void follow(OpOperand &use, AnyOp vote);
+
+  DenseMap<Value, AnyOp> votes;
+  SmallVector<Value> open;
+};
+} // namespace
+
+Votes::Votes(func::FuncOp function) {
+  function.walk([&](AnyOp vote) { add(vote.getResult(), vote); });
+  while (!open.empty()) {
+    Value value = open.pop_back_val();
+    for (OpOperand &use : value.getUses())
+      follow(use, behind(value));
+  }
+}
+
+void Votes::add(ValueRange values, AnyOp vote) {
+  for (Value value : values)
+    if (votes.try_emplace(value, vote).second)
+      open.push_back(value);
+}
+
+void Votes::follow(OpOperand &use, AnyOp vote) {
+  Operation *user = use.getOwner(), *around = user->getParentOp();
+  unsigned number = use.getOperandNumber();
+  if (auto loop = dyn_cast<scf::ForOp>(user)) {
+    if (BlockArgument carried = loop.getTiedLoopRegionIterArg(&use))
+      return add({carried, loop.getTiedLoopResult(&use)}, vote);
+  } else if (auto loop = dyn_cast<scf::WhileOp>(user)) {
+    return add(loop.getBeforeArguments()[number], vote);
+  } else if (isa<scf::ConditionOp>(user)) {
+    auto loop = cast<scf::WhileOp>(around);
+    if (number > 0)
+      return add({loop.getAfterArguments()[number - 1], loop.getResult(number - 1)}, vote);
+    return add(loop.getResults(), vote);
+  } else if (isa<scf::YieldOp>(user)) {
+    if (auto loop = dyn_cast<scf::WhileOp>(around))
+      return add(loop.getBeforeArguments()[number], vote);
+    if (auto loop = dyn_cast<scf::ForOp>(around))
+      add(loop.getRegionIterArg(number), vote);
+    return add(around->getResult(number), vote);
+  }
+  add(user->getResults(), vote);
+}
+
+AnyOp Votes::deciding(Operation *op) const {
+  if (auto branch = dyn_cast<scf::IfOp>(op))
+    return behind(branch.getCondition());
+  if (auto loop = dyn_cast<scf::WhileOp>(op))
+    return behind(loop.getConditionOp().getCondition());
+  if (auto loop = dyn_cast<scf::ForOp>(op))
+    for (Value bound : {loop.getLowerBound(), loop.getUpperBound(), loop.getStep()})
+      if (AnyOp vote = behind(bound))
+        return vote;
+  return nullptr;
+}
+
+/// True if other warps wait for what this warp does here, or it for them, or a single one acts for all. (A turn ends in
+/// the block in which it begins, and memory with an mbarrier is awaited in the block in which it is stored to.)
+static bool isDoneTogether(Operation *op) {
+  BarrierUses uses = barriersOf(op);
+  auto store = dyn_cast<LocalStoreOp>(op);
+  return uses.before || uses.after || flightOf(op) || waitOf(op) || (store && mbarrierOf(store.getMem())) ||
+         isa<AcquireOp, CommitOp, ReceiveOp, ReleaseOp, BeginTurnOp>(op);
+}
+
+/// True for a write of what several warps hold: only the owner's threads write.
+static bool isDoneByOwner(Operation *op) {
+  auto effects = dyn_cast<MemoryEffectOpInterface>(op);
+  if (!effects)
+    return false;
+  SmallVector<MemoryEffects::EffectInstance, 2> found;
+  effects.getEffects(found);
+  bool writes = llvm::any_of(found, [](const MemoryEffects::EffectInstance &effect) {
+    return isa<MemoryEffects::Write>(effect.getEffect()) && effect.getValue() &&
+           isa<tile::GlobalMemory, SharedMemory>(effect.getResource());
+  });
+  bool ofTile = false, replicated = false;
+  for (Type type : op->getOperandTypes()) {
+    auto tile = dyn_cast<RankedTensorType>(type);
+    if (!tile || !tile.getEncoding())
+      continue;
+    ofTile = true;
+    for (layout::Coord coord : {layout::Coord::Warp, layout::Coord::Group, layout::Coord::Cta})
+      replicated |= layoutOf(tile).isReplicated(coord);
+  }
+  return writes && (!ofTile || replicated);
+}
+
+/// What warps do together they all get to, with the same scalars.
+static LogicalResult verifyTogether(func::FuncOp function) {
+  Votes votes(function);
+  if (votes.empty())
+    return success();
+  auto withVote = [](InFlightDiagnostic &error, AnyOp vote) {
+    error.attachNote(vote.getLoc()) << "what decides";
+    return WalkResult::interrupt();
+  };
+  WalkResult result = function.walk([&](Operation *op) {
+    bool together = isDoneTogether(op), byOwner = isDoneByOwner(op);
+    for (Operation *around = op->getParentOp(); around != function && (together || byOwner);
+         around = around->getParentOp()) {
+      AnyOp vote = votes.deciding(around);
+      if (!vote)
+        continue;
+      InFlightDiagnostic error = op->emitOpError()
+                                 << (together ? "expected all warps to get here (because they do this together)"
+                                              : "expected elements that only one warp holds (because the owner writes "
+                                                "them for the others)")
+                                 << ", got a branch or loop that each warp decides for itself";
+      return withVote(error, vote);
+    }
+    for (Value operand : op->getOperands()) {
+      AnyOp vote = together && !isa<RankedTensorType>(operand.getType()) ? votes.behind(operand) : AnyOp();
+      if (!vote)
+        continue;
+      InFlightDiagnostic error = op->emitOpError("expected scalars that all warps agree on (because they do this "
+                                                 "together), got one that each warp decides for itself");
+      return withVote(error, vote);
+    }
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
 LogicalResult kgpu::verifyBarrierOrder(func::FuncOp function) {
   // Scalars are the same in every thread, so all threads of an instance take the same path through structured control
   // flow. Other regions are executed by some threads only, or once per element.
@@ -155,7 +303,7 @@ LogicalResult kgpu::verifyBarrierOrder(func::FuncOp function) {
         << around->getName();
     return WalkResult::interrupt();
   });
-  if (result.wasInterrupted())
+  if (result.wasInterrupted() || failed(verifyTogether(function)))
     return failure();
   return BarrierOrderVerifier().visit(function.getBody().front(), nullptr);
 }

@@ -56,8 +56,7 @@ static std::optional<Block2D> blockOf(Value factor, Block *block, std::string &w
   return found;
 }
 
-/// Every op of the loop's body that depends on `from`.
-static DenseSet<Operation *> dependents(Value from, scf::ForOp loop) {
+DenseSet<Operation *> schedule::dependents(Value from, scf::ForOp loop) {
   DenseSet<Operation *> found;
   SmallVector<Value> open = {from};
   while (!open.empty())
@@ -69,8 +68,7 @@ static DenseSet<Operation *> dependents(Value from, scf::ForOp loop) {
   return found;
 }
 
-/// The condition holds from some step on: the induction variable, possibly plus an invariant, exceeds an invariant.
-static bool isLate(scf::IfOp branch, scf::ForOp loop) {
+bool schedule::isLate(scf::IfOp branch, scf::ForOp loop) {
   auto compare = branch.getCondition().getDefiningOp<arith::CmpIOp>();
   if (!compare)
     return false;

@@ -36,9 +36,16 @@ struct ChainedProducts {
   bool isPart(mlir::Operation *op);
 };
 
+struct Guess;
+
 /// The chained products of a kernel. Nothing, with a sentence in `why`, if there are none or if the loop contains more
 /// than the schedule can separate.
 std::optional<ChainedProducts> findChainedProducts(mlir::func::FuncOp kernel, std::string &why);
+
+/// Every op of the loop's body that depends on `from`.
+llvm::DenseSet<mlir::Operation *> dependents(mlir::Value from, mlir::scf::ForOp loop);
+/// The condition holds from some step on: the induction variable, possibly plus an invariant, exceeds an invariant.
+bool isLate(mlir::scf::IfOp branch, mlir::scf::ForOp loop);
 
 /// A store after the loop, of a block of the second product's shape (of rank 2 or reshaped from it), that the copy
 /// engine could perform; null if there is none.
@@ -51,7 +58,8 @@ std::optional<Schedule> chooseAttention(mlir::func::FuncOp kernel, ChainedProduc
                                         const AlignmentAnalysis &alignment, std::optional<int64_t> stages,
                                         std::optional<int64_t> consumers, std::string &why);
 
-/// Writes the schedule out.
-void materializeAttention(mlir::func::FuncOp kernel, const Schedule &schedule, ChainedProducts chain);
+/// Writes the schedule out. Steps without a mask are those of `guess`, if there is one.
+void materializeAttention(mlir::func::FuncOp kernel, const Schedule &schedule, ChainedProducts chain,
+                          std::optional<Guess> guess);
 
 } // namespace kiln::schedule

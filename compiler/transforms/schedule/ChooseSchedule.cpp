@@ -5,6 +5,7 @@
 #include "compiler/transforms/schedule/Schedule.h"
 #include "compiler/transforms/schedule/StagedLoop.h"
 #include "compiler/transforms/schedule/Streams.h"
+#include "compiler/transforms/tile/TakeUnlikely.h"
 #include "dialects/kgpu/BarrierUse.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
@@ -455,9 +456,20 @@ struct ChooseSchedule : kiln::impl::ChooseSchedulePassBase<ChooseSchedule> {
     bool multiplies = kernel.walk([](tile::DotOp) { return WalkResult::interrupt(); }).wasInterrupted();
     if (!multiplies || !kernel->hasAttr("tile.kernel") || kernel->hasAttr(kgpu::kScheduleAttrName))
       return;
-    Target target = Target::fromModule(kernel->getParentOfType<ModuleOp>());
+    auto module = kernel->getParentOfType<ModuleOp>();
+    Target target = Target::fromModule(module);
+    // Every schedule can run the kernel that takes its unlikely branches.
+    func::FuncOp chosen = kernel;
+    OwningOpRef<ModuleOp> copy;
+    if (kernel.walk([](tile::UnlikelyOp) { return WalkResult::interrupt(); }).wasInterrupted()) {
+      copy = ModuleOp::create(module.getLoc());
+      (*copy)->setAttrs(module->getAttrDictionary());
+      chosen = kernel.clone();
+      copy->push_back(chosen);
+      takeUnlikely(chosen);
+    }
     std::string why;
-    std::optional<Schedule> schedule = Chooser(kernel, target).choose(why);
+    std::optional<Schedule> schedule = Chooser(chosen, target).choose(why);
     if (schedule)
       kernel->setAttr(kgpu::kScheduleAttrName, schedule->toAttr(&getContext()));
     if (!why.empty())

@@ -4,7 +4,7 @@
 //   S = Q K(0); softmax
 //   for j = 1 ...: begin S = Q K(j), begin O += P V(j - 1); wait for S; softmax -> P; wait for O; O = O * correction
 //   O += P V(last)
-#include "compiler/transforms/schedule/ChainedProducts.h"
+#include "compiler/transforms/schedule/Guess.h"
 #include "compiler/transforms/schedule/RoleWriter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
@@ -37,8 +37,9 @@ struct State {
 
 class Writer {
 public:
-  Writer(func::FuncOp kernel, const Schedule &schedule, ChainedProducts chain)
-      : kernel(kernel), schedule(schedule), chain(chain), loop(chain.loop), b(kernel.getLoc(), kernel.getContext()) {}
+  Writer(func::FuncOp kernel, const Schedule &schedule, ChainedProducts chain, std::optional<Guess> guess)
+      : kernel(kernel), schedule(schedule), chain(chain), guess(std::move(guess)), loop(chain.loop),
+        b(kernel.getLoc(), kernel.getContext()) {}
   void run();
 
 private:
@@ -51,6 +52,10 @@ private:
   /// Steps from `begin` to `end`; `late`: whether they take the branch of the last steps.
   State steps(Role role, IRMapping &map, Value begin, Value end, Value query, const State &from,
               std::optional<bool> late);
+  /// The multiply role's part of a step, with scores and the second product in flight.
+  void computeStep(IRMapping &map, State &state, Value scores, Value sums, std::optional<bool> late);
+  /// The same by a guess, which a branch mends where it was not good enough.
+  void guessStep(IRMapping &map, State &state, Value query, Value keys, Value scores, Value sums);
   void lastStep(Role role, IRMapping &map, State &state);
 
   /// The step's ops other than loads and products.
@@ -64,6 +69,8 @@ private:
   Value oriented(Ring &ring, Value memory);
   Value beginScores(Value query, Value keys);
   Value beginSums(const State &state, Value values);
+  /// The scores, computed by a warp for itself.
+  Value scoresOfWarp(Value query, Value keys);
   Value settle(Value sum, int32_t pending) { return MmaWaitOp::create(b, sum.getType(), sum, pending); }
   Value advance(Value cursor) { return AdvanceOp::create(b, cursor.getType(), cursor); }
   void release(Ring &ring, Value cursor) { ReleaseOp::create(b, ring.channel, cursor, /*when=*/Value()); }
@@ -73,6 +80,7 @@ private:
   func::FuncOp kernel;
   Schedule schedule;
   ChainedProducts chain;
+  std::optional<Guess> guess;
   scf::ForOp loop, programs;
   ImplicitLocOpBuilder b;
   Ring query, keys, values;
@@ -123,6 +131,19 @@ Value Writer::beginScores(Value query, Value keys) {
   Value none = arith::ConstantOp::create(b, b.getBoolAttr(false));
   Value left = isa<RankedTensorType>(query.getType()) ? query : oriented(this->query, query);
   return WarpgroupMmaOp::create(b, type, left, oriented(this->keys, keys), zero, none);
+}
+
+Value Writer::scoresOfWarp(Value query, Value keys) {
+  b.setLoc(chain.scores.getLoc());
+  auto type = chain.scores.getType();
+  Value zero = arith::ConstantOp::create(b, cast<TypedAttr>(b.getZeroAttr(type)));
+  auto load = [&](Ring &ring, Value block, Value factor) -> Value {
+    return isa<RankedTensorType>(block.getType())
+               ? block
+               : LocalLoadOp::create(b, factor.getType(), oriented(ring, block)).getResult();
+  };
+  Value left = load(this->query, query, chain.scores.getLhs()), right = load(this->keys, keys, chain.scores.getRhs());
+  return WarpMmaOp::create(b, type, left, right, zero);
 }
 
 Value Writer::beginSums(const State &state, Value values) {
@@ -232,23 +253,100 @@ State Writer::steps(Role role, IRMapping &outer, Value begin, Value end, Value q
     Value sums = beginSums(state, receive(values, state.valuesAt));
     if (schedule.ordered)
       EndTurnOp::create(b);
-    // The second product is still in flight.
-    map.map(chain.scores.getResult(), settle(scores, 1));
-    release(keys, state.keysAt);
-    for (auto [argument, value] : llvm::zip(loop.getRegionIterArgs(), state.carried))
-      map.map(argument, value);
-    if (late)
-      map.map(chain.late.getCondition(), arith::ConstantOp::create(b, b.getBoolAttr(*late)).getResult());
-    cloneSoftmax(map, late ? chain.late.getCondition().getDefiningOp() : nullptr);
-    sums = settle(sums, 0);
-    release(values, state.valuesAt);
-    cloneEnd(map, sums, /*isFirst=*/false, state);
+    if (guess && !late.value_or(false))
+      guessStep(map, state, query, block, scores, sums);
+    else
+      computeStep(map, state, scores, sums, late);
     yielded = {advance(state.keysAt), advance(state.valuesAt), state.factor};
     llvm::append_range(yielded, state.carried);
   }
   scf::YieldOp::create(b, yielded);
   ValueRange results = copy.getResults();
   return {results[0], results[1], results[2], SmallVector<Value>(results.drop_front(3)), results[2]};
+}
+
+void Writer::computeStep(IRMapping &map, State &state, Value scores, Value sums, std::optional<bool> late) {
+  // The second product is still in flight.
+  map.map(chain.scores.getResult(), settle(scores, 1));
+  release(keys, state.keysAt);
+  for (auto [argument, value] : llvm::zip(loop.getRegionIterArgs(), state.carried))
+    map.map(argument, value);
+  if (late)
+    map.map(chain.late.getCondition(), arith::ConstantOp::create(b, b.getBoolAttr(*late)).getResult());
+  cloneSoftmax(map, late ? chain.late.getCondition().getDefiningOp() : nullptr);
+  sums = settle(sums, 0);
+  release(values, state.valuesAt);
+  cloneEnd(map, sums, /*isFirst=*/false, state);
+}
+
+void Writer::guessStep(IRMapping &map, State &state, Value query, Value keys, Value scores, Value sums) {
+  scf::ForOp from = *guess->loop;
+  Value before = from.getRegionIterArgs()[chain.accumulator];
+  map.map(from.getInductionVar(), map.lookup(loop.getInductionVar()));
+  map.map(guess->scores.getResult(), settle(scores, 1));
+  for (auto [argument, value] : llvm::zip(from.getRegionIterArgs(), state.carried))
+    map.map(argument, value);
+  if (guess->late)
+    map.map(guess->late, arith::ConstantOp::create(b, b.getBoolAttr(false)).getResult());
+  for (Operation &op : from.getBody()->without_terminator()) {
+    b.setLoc(op.getLoc());
+    if (&op == guess->question)
+      map.map(guess->question.getResult(),
+              AnyOp::create(b, b.getI1Type(), map.lookup(guess->question.getCondition())).getResult());
+    else if (&op != guess->remedy && !guess->parts.contains(&op) && !guess->behind.contains(&op))
+      b.clone(op, map);
+  }
+  // No product is in flight where the branch is. Each warp takes it or not, so all of it is done by warps: the guess
+  // has taken the scores' registers, so they are computed once more, from the same slots.
+  sums = settle(sums, 0);
+  release(values, state.valuesAt);
+  map.map(before, sums);
+  b.setLoc(guess->remedy.getLoc());
+  // Weights are rounded in both branches, so that only half as many registers have to be the same ones.
+  auto weights = dyn_cast<OpResult>(guess->rounding ? guess->rounding->getOperand(0) : Value());
+  SmallVector<Type> types(guess->remedy.getResultTypes());
+  if (weights)
+    types[weights.getResultNumber()] = guess->rounding->getResult(0).getType();
+  auto branch = scf::IfOp::create(b, types, map.lookup(guess->question.getResult()), /*withElseRegion=*/true);
+  for (Region *region : {&guess->remedy.getThenRegion(), &guess->remedy.getElseRegion()}) {
+    OpBuilder::InsertionGuard guard(b);
+    bool mends = region == &guess->remedy.getThenRegion();
+    b.setInsertionPointToStart(mends ? branch.thenBlock() : branch.elseBlock());
+    IRMapping inside = map;
+    if (mends) {
+      inside.map(guess->scores.getResult(), scoresOfWarp(query, keys));
+      for (Operation *op : guess->again) {
+        // A region's arguments are cloned only where the map does not have them from the first time.
+        op->walk([&](Block *block) {
+          for (BlockArgument argument : block->getArguments())
+            inside.erase(argument);
+        });
+        b.clone(*op, inside);
+      }
+    }
+    for (Operation &op : region->front().without_terminator())
+      b.clone(op, inside);
+    Operation *end = region->front().getTerminator();
+    if (weights) {
+      Value exact = end->getOperand(weights.getResultNumber());
+      inside.map(weights, inside.lookupOrDefault(exact));
+      Value rounded = b.clone(*guess->rounding, inside)->getResult(0);
+      inside.map(exact, rounded);
+    }
+    b.clone(*end, inside);
+  }
+  map.map(guess->remedy.getResults(), branch.getResults());
+  if (weights)
+    map.map(guess->rounding->getResult(0), branch.getResult(weights.getResultNumber()));
+  b.setLoc(loop.getLoc());
+  release(this->keys, state.keysAt);
+  for (Operation &op : from.getBody()->without_terminator())
+    if (guess->behind.contains(&op) && &op != guess->rounding)
+      b.clone(op, map);
+  state.factor = map.lookup(guess->sums.getLhs());
+  state.carried.clear();
+  for (auto [i, value] : llvm::enumerate(from.getYieldedValues()))
+    state.carried.push_back(map.lookupOrDefault(i == chain.accumulator ? guess->sums.getAcc() : value));
 }
 
 void Writer::lastStep(Role role, IRMapping &map, State &state) {
@@ -411,10 +509,12 @@ void Writer::run() {
   writeRole(Role::Load);
   b.setInsertionPointToStart(bodies.multiply);
   writeRole(Role::Multiply);
+  guess.reset();
   programs.erase();
   kernel->removeAttr(kgpu::kScheduleAttrName);
 }
 
-void schedule::materializeAttention(func::FuncOp kernel, const Schedule &schedule, ChainedProducts chain) {
-  Writer(kernel, schedule, chain).run();
+void schedule::materializeAttention(func::FuncOp kernel, const Schedule &schedule, ChainedProducts chain,
+                                    std::optional<Guess> guess) {
+  Writer(kernel, schedule, chain, std::move(guess)).run();
 }

@@ -1,5 +1,5 @@
 // kiln-materialize-schedule: clones the kernel once for each role, each clone keeping its part.
-#include "compiler/transforms/schedule/ChainedProducts.h"
+#include "compiler/transforms/schedule/Guess.h"
 #include "compiler/transforms/schedule/Passes.h"
 #include "compiler/transforms/schedule/RoleWriter.h"
 #include "compiler/transforms/schedule/StagedLoop.h"
@@ -646,6 +646,7 @@ struct MaterializeSchedule : kiln::impl::MaterializeSchedulePassBase<Materialize
     std::optional<Schedule> schedule = Schedule::ofKernel(kernel);
     if (!schedule)
       return;
+    std::optional<Guess> guess = setGuessAside(kernel);
     std::string why;
     if (schedule->name == "simple") {
       AlignmentAnalysis alignment(kernel);
@@ -665,7 +666,7 @@ struct MaterializeSchedule : kiln::impl::MaterializeSchedulePassBase<Materialize
             << "expected two chained products (because the kernel has the schedule attention), got none: " << why;
         return signalPassFailure();
       }
-      return materializeAttention(kernel, *schedule, *chain);
+      return materializeAttention(kernel, *schedule, *chain, std::move(guess));
     }
     if (schedule->name == kStreams) {
       std::optional<Streams> streams = findStreams(kernel, why);

@@ -142,3 +142,126 @@ module attributes {kgpu.num_warps = 1 : i32} {
     return
   }
 }
+
+// -----
+
+// What a branch gives and a loop carries on to products is joined in words, which the first branch moves once more: LLVM
+// would otherwise join what is rounded, in twice as many registers. A result that anything else uses, or that is not
+// carried in words, is joined as it is.
+// CHECK-LABEL: llvm.func @kiln_joined(
+// CHECK: scf.for {{.*}} -> (f32, f32, f32, f32, i32, i32, i32, i32, i32, i32, f16, f16, f16, f16) : i32 {
+// CHECK: mma.sync
+// CHECK: scf.if %{{.*}} -> (f16, f16, f16, f16, i32, i32, i32, i32, f16, f16, f16, f16) {
+// CHECK: llvm.bitcast %{{.*}} : vector<2xf16> to i32
+// CHECK-COUNT-4: llvm.inline_asm "mov.b32 $0, $1;", "=r,r" %{{.*}} : (i32) -> i32
+// CHECK-NEXT: scf.yield %{{.*}} : f16, f16, f16, f16, i32, i32, i32, i32, f16, f16, f16, f16
+// CHECK-NEXT: } else {
+// CHECK-NOT: mov.b32
+// CHECK: scf.yield %{{.*}} : f16, f16, f16, f16, i32, i32, i32, i32, f16, f16, f16, f16
+// CHECK-NEXT: }
+// CHECK-NOT: mov.b32
+// CHECK: scf.yield %{{.*}} : f32, f32, f32, f32, i32, i32, i32, i32, i32, i32, f16, f16, f16, f16
+#a = #layout.map<mma_a [16, 16] bits 16 warps 1x1>
+#b = #layout.map<mma_b [16, 8] bits 16 warps 1x1>
+#c = #layout.map<mma_acc [16, 8] warps 1x1>
+module attributes {kgpu.num_warps = 1 : i32} {
+  func.func public @joined(%pp: !tile.ptr<f16>, %rp: !tile.ptr<f32>, %n: i32) attributes {tile.kernel, kgpu.shared_bytes = 0 : i64} {
+    %p = tile.splat %pp : !tile.ptr<f16> -> tensor<16x16x!tile.ptr<f16>, #a>
+    %q = tile.splat %pp : !tile.ptr<f16> -> tensor<16x8x!tile.ptr<f16>, #b>
+    %r = tile.splat %rp : !tile.ptr<f32> -> tensor<16x8x!tile.ptr<f32>, #c>
+    %sum = arith.constant dense<0.0> : tensor<16x8xf32, #c>
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %x0 = tile.load %p : tensor<16x16x!tile.ptr<f16>, #a> -> tensor<16x16xf16, #a>
+    %w0 = tile.load %q : tensor<16x8x!tile.ptr<f16>, #b> -> tensor<16x8xf16, #b>
+    %t:4 = scf.for %i = %c0 to %n step %c1 iter_args(%s = %sum, %x = %x0, %w = %w0, %v = %w0)
+        -> (tensor<16x8xf32, #c>, tensor<16x16xf16, #a>, tensor<16x8xf16, #b>, tensor<16x8xf16, #b>) : i32 {
+      tile.store %q, %v : tensor<16x8x!tile.ptr<f16>, #b>, tensor<16x8xf16, #b>
+      %u = kgpu.warp_mma %x, %w, %s : tensor<16x16xf16, #a>, tensor<16x8xf16, #b> -> tensor<16x8xf32, #c>
+      %odd = arith.cmpi sgt, %i, %c1 : i32
+      %y:3 = scf.if %odd -> (tensor<16x8xf16, #b>, tensor<16x16xf16, #a>, tensor<16x8xf16, #b>) {
+        %w1 = tile.load %q : tensor<16x8x!tile.ptr<f16>, #b> -> tensor<16x8xf16, #b>
+        %x1 = tile.load %p : tensor<16x16x!tile.ptr<f16>, #a> -> tensor<16x16xf16, #a>
+        scf.yield %w1, %x1, %w0 : tensor<16x8xf16, #b>, tensor<16x16xf16, #a>, tensor<16x8xf16, #b>
+      } else {
+        scf.yield %w0, %x0, %v : tensor<16x8xf16, #b>, tensor<16x16xf16, #a>, tensor<16x8xf16, #b>
+      }
+      tile.store %q, %y#0 : tensor<16x8x!tile.ptr<f16>, #b>, tensor<16x8xf16, #b>
+      scf.yield %u, %y#1, %y#0, %y#2 : tensor<16x8xf32, #c>, tensor<16x16xf16, #a>, tensor<16x8xf16, #b>, tensor<16x8xf16, #b>
+    }
+    tile.store %r, %t#0 : tensor<16x8x!tile.ptr<f32>, #c>, tensor<16x8xf32, #c>
+    return
+  }
+}
+
+// -----
+
+// In a branch that a warp takes rarely, products take few registers: two columns of fragments at a time, two steps along
+// K of each, held apart from the next. In any other branch they are not.
+// CHECK-LABEL: llvm.func @kiln_rare(
+// CHECK: vote.any
+// CHECK: scf.if
+// CHECK-NOT: pmevent
+// CHECK: mma.sync
+// CHECK-NOT: pmevent
+// CHECK: mma.sync
+// CHECK-NOT: pmevent
+// CHECK: ldmatrix
+// CHECK: mma.sync
+// CHECK-NOT: {{pmevent|ldmatrix}}
+// CHECK: mma.sync
+// CHECK-NOT: {{mma.sync|ldmatrix}}
+// CHECK: "pmevent 0;"
+// CHECK: mma.sync
+// CHECK-NOT: pmevent
+// CHECK: mma.sync
+// CHECK-NOT: pmevent
+// CHECK: mma.sync
+// CHECK-NOT: pmevent
+// CHECK: mma.sync
+// CHECK-NOT: mma.sync
+// CHECK: "pmevent 0;"
+// CHECK-NEXT: scf.yield
+// CHECK-NEXT: } else {
+// CHECK: scf.if
+// CHECK-COUNT-8: mma.sync
+// CHECK-NOT: pmevent
+// CHECK: } else {
+#a = #layout.map<mma_a [16, 64] bits 16 warps 1x1>
+#b = #layout.map<mma_b [64, 16] bits 16 warps 1x1>
+#c = #layout.map<mma_acc [16, 16] warps 1x1>
+#ma = #layout.map<swizzled [16, 64] element 2 bytes 128>
+#mb = #layout.map<swizzled [64, 16] order [0, 1] element 2 bytes 128>
+#t = #layout.map<blocked [32] vector 1 warps 1>
+module attributes {kgpu.num_warps = 1 : i32} {
+  func.func public @rare(%p: !tile.ptr<f32>, %n: i32) attributes {tile.kernel, kgpu.shared_bytes = 4096 : i64} {
+    %ma = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<16x64xf16, #ma>
+    %mb = kgpu.alloc {offset = 2048 : i64} : !kgpu.mem<64x16xf16, #mb>
+    %z = arith.constant dense<0.0> : tensor<16x16xf32, #c>
+    %r = tile.make_range 0 to 32 : tensor<32xi32, #t>
+    %most = tile.splat %n : i32 -> tensor<32xi32, #t>
+    %much = arith.cmpi sgt, %r, %most : tensor<32xi32, #t>
+    %any = kgpu.any %much : tensor<32xi1, #t>
+    %d = scf.if %any -> tensor<16x16xf32, #c> {
+      %a = kgpu.local_load %ma : !kgpu.mem<16x64xf16, #ma> -> tensor<16x64xf16, #a>
+      %b = kgpu.local_load %mb : !kgpu.mem<64x16xf16, #mb> -> tensor<64x16xf16, #b>
+      %e = kgpu.warp_mma %a, %b, %z : tensor<16x64xf16, #a>, tensor<64x16xf16, #b> -> tensor<16x16xf32, #c>
+      scf.yield %e : tensor<16x16xf32, #c>
+    } else {
+      scf.yield %z : tensor<16x16xf32, #c>
+    }
+    %zero = arith.constant 0 : i32
+    %more = arith.cmpi sgt, %n, %zero : i32
+    %f = scf.if %more -> tensor<16x16xf32, #c> {
+      %a = kgpu.local_load %ma : !kgpu.mem<16x64xf16, #ma> -> tensor<16x64xf16, #a>
+      %b = kgpu.local_load %mb : !kgpu.mem<64x16xf16, #mb> -> tensor<64x16xf16, #b>
+      %e = kgpu.warp_mma %a, %b, %d : tensor<16x64xf16, #a>, tensor<64x16xf16, #b> -> tensor<16x16xf32, #c>
+      scf.yield %e : tensor<16x16xf32, #c>
+    } else {
+      scf.yield %d : tensor<16x16xf32, #c>
+    }
+    %q = tile.splat %p : !tile.ptr<f32> -> tensor<16x16x!tile.ptr<f32>, #c>
+    tile.store %q, %f : tensor<16x16x!tile.ptr<f32>, #c>, tensor<16x16xf32, #c>
+    return
+  }
+}

@@ -251,3 +251,71 @@ module attributes {kgpu.num_warps = 1 : i32} {
     return
   }
 }
+
+// -----
+
+// In a role of several groups, warps multiply what the groups otherwise multiply together: results lie alike, and every
+// warp holds the right operand whole.
+// CHECK-DAG: #[[ACC:.*]] = #layout.map<wgmma_acc [192, 64] groups 3>
+// CHECK-DAG: #[[A:.*]] = #layout.map<wgmma_{{acc|a}} [192, 32] {{.*}}groups 3>
+// CHECK-DAG: #[[B:.*]] = #layout.map<digits [32, 64] {{.*}} warp (0, 0) (0, 0) group 3*(0, 0)>
+// CHECK-LABEL: @groups_of_a_role(
+// CHECK: %[[TOGETHER:.*]] = kgpu.mma_wait %{{.*}} pending 0 : tensor<192x64xf32, #[[ACC]]>
+// CHECK: %[[LHS:.*]] = kgpu.local_load %{{.*}} -> tensor<192x32xf16, #[[A]]>
+// CHECK: %[[RHS:.*]] = kgpu.local_load %{{.*}} -> tensor<32x64xf16, #[[B]]>
+// CHECK-NOT: kgpu.convert
+// CHECK: %[[ALONE:.*]] = kgpu.warp_mma %[[LHS]], %[[RHS]], %{{.*}} : tensor<192x32xf16, #[[A]]>, tensor<32x64xf16, #[[B]]> -> tensor<192x64xf32, #[[ACC]]>
+// CHECK-NEXT: arith.addf %[[TOGETHER]], %[[ALONE]] : tensor<192x64xf32, #[[ACC]]>
+#q = #layout.map<swizzled [192, 32] element 2 bytes 64>
+#k = #layout.map<swizzled [32, 64] element 2 bytes 128>
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func @groups_of_a_role() {
+    %q = kgpu.alloc : !kgpu.mem<192x32xf16, #q>
+    %k = kgpu.alloc : !kgpu.mem<32x64xf16, #k>
+    kgpu.roles @multiply groups 3 warps 4 {
+      %z = arith.constant dense<0.0> : tensor<192x64xf32>
+      %c = kgpu.warpgroup_mma %q, %k, %z : !kgpu.mem<192x32xf16, #q>, !kgpu.mem<32x64xf16, #k> -> tensor<192x64xf32>
+      %d = kgpu.mma_wait %c pending 0 : tensor<192x64xf32>
+      %a = kgpu.local_load %q : !kgpu.mem<192x32xf16, #q> -> tensor<192x32xf16>
+      %b = kgpu.local_load %k : !kgpu.mem<32x64xf16, #k> -> tensor<32x64xf16>
+      %e = kgpu.warp_mma %a, %b, %z : tensor<192x32xf16>, tensor<32x64xf16> -> tensor<192x64xf32>
+      %f = arith.addf %d, %e : tensor<192x64xf32>
+      %out = kgpu.alloc : !kgpu.mem<192x64xf32, #layout.map<row_major [192, 64]>>
+      kgpu.local_store %f, %out : tensor<192x64xf32>, !kgpu.mem<192x64xf32, #layout.map<row_major [192, 64]>>
+      kgpu.end_role
+    }
+    return
+  }
+}
+
+// -----
+
+// The same with a single group of 64 rows.
+// CHECK-DAG: #[[ACC:.*]] = #layout.map<mma_acc [64, 64] warps 4x1>
+// CHECK-LABEL: @group_of_a_role(
+// CHECK: kgpu.mma_wait %{{.*}} pending 0 : tensor<64x64xf32, #[[ACC]]>
+// CHECK-NOT: kgpu.convert
+// CHECK: kgpu.warp_mma {{.*}} -> tensor<64x64xf32, #[[ACC]]>
+// CHECK-NOT: kgpu.convert
+// CHECK: arith.addf
+#q = #layout.map<swizzled [64, 32] element 2 bytes 64>
+#k = #layout.map<swizzled [32, 64] element 2 bytes 128>
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func @group_of_a_role() {
+    %q = kgpu.alloc : !kgpu.mem<64x32xf16, #q>
+    %k = kgpu.alloc : !kgpu.mem<32x64xf16, #k>
+    kgpu.roles @multiply warps 4 {
+      %z = arith.constant dense<0.0> : tensor<64x64xf32>
+      %c = kgpu.warpgroup_mma %q, %k, %z : !kgpu.mem<64x32xf16, #q>, !kgpu.mem<32x64xf16, #k> -> tensor<64x64xf32>
+      %d = kgpu.mma_wait %c pending 0 : tensor<64x64xf32>
+      %a = kgpu.local_load %q : !kgpu.mem<64x32xf16, #q> -> tensor<64x32xf16>
+      %b = kgpu.local_load %k : !kgpu.mem<32x64xf16, #k> -> tensor<32x64xf16>
+      %e = kgpu.warp_mma %a, %b, %z : tensor<64x32xf16>, tensor<32x64xf16> -> tensor<64x64xf32>
+      %f = arith.addf %d, %e : tensor<64x64xf32>
+      %out = kgpu.alloc : !kgpu.mem<64x64xf32, #layout.map<row_major [64, 64]>>
+      kgpu.local_store %f, %out : tensor<64x64xf32>, !kgpu.mem<64x64xf32, #layout.map<row_major [64, 64]>>
+      kgpu.end_role
+    }
+    return
+  }
+}

@@ -225,3 +225,39 @@ func.func @warp_mma_c4(%a: !a, %b: !b, %c: !c) {
   %d = kgpu.warp_mma %a, %b, %c : !a, !b -> !c
   return
 }
+
+// -----
+
+// Three groups of 64 rows: every warp has to hold all of the right operand, here each group has columns of it.
+!a = tensor<192x32xf16, #layout.map<wgmma_a [192, 32] bits 16 groups 3>>
+!b = tensor<32x192xf16, #layout.map<digits [32, 192] reg (1, 0) (8, 0) (16, 0) (0, 8) (0, 16) (0, 32) lane (2, 0) (4, 0) (0, 1) (0, 2) (0, 4) warp (0, 0) (0, 0) group 3*(0, 64)>>
+!c = tensor<192x192xf32, #layout.map<wgmma_acc [192, 192] groups 3>>
+func.func @warp_mma_c4_groups(%a: !a, %b: !b, %c: !c) {
+  // expected-error @below {{expected fragments of one arrangement of warps (because each warp multiplies only its own fragments), got}}
+  %d = kgpu.warp_mma %a, %b, %c : !a, !b -> !c
+  return
+}
+
+// -----
+
+// The left operand's rows are those of the accumulator, but the warps of a group have 16 in another order.
+!a = tensor<128x32xf16, #layout.map<digits [128, 32] reg (0, 1) (8, 0) (0, 8) (0, 16) lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0) warp (32, 0) (16, 0) group (64, 0)>>
+!b = tensor<32x64xf16, #layout.map<digits [32, 64] reg (1, 0) (8, 0) (16, 0) (0, 8) (0, 16) (0, 32) lane (2, 0) (4, 0) (0, 1) (0, 2) (0, 4) warp (0, 0) (0, 0) group (0, 0)>>
+!c = tensor<128x64xf32, #layout.map<wgmma_acc [128, 64] groups 2>>
+func.func @warp_mma_c4_left(%a: !a, %b: !b, %c: !c) {
+  // expected-error @below {{expected fragments of one arrangement of warps (because each warp multiplies only its own fragments), got}}
+  %d = kgpu.warp_mma %a, %b, %c : !a, !b -> !c
+  return
+}
+
+// -----
+
+// Operands of groups, but the accumulator's rows are dealt to the groups one by one.
+!a = tensor<128x32xf16, #layout.map<wgmma_a [128, 32] bits 16 groups 2>>
+!b = tensor<32x64xf16, #layout.map<digits [32, 64] reg (1, 0) (8, 0) (16, 0) (0, 8) (0, 16) (0, 32) lane (2, 0) (4, 0) (0, 1) (0, 2) (0, 4) warp (0, 0) (0, 0) group (0, 0)>>
+!c = tensor<128x64xf32, #layout.map<digits [128, 64] reg (0, 1) (8, 0) (0, 8) (0, 16) (0, 32) lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0) warp (32, 0) (64, 0) group (16, 0)>>
+func.func @warp_mma_c4_accumulator(%a: !a, %b: !b, %c: !c) {
+  // expected-error @below {{expected fragments of one arrangement of warps (because each warp multiplies only its own fragments), got}}
+  %d = kgpu.warp_mma %a, %b, %c : !a, !b -> !c
+  return
+}

@@ -678,6 +678,14 @@ func.func @rescale_c1(%x: tensor<64x8xf32>, %f: tensor<64x8xf16>) {
 
 // -----
 
+func.func @any_c1(%c: tensor<64xi32>) {
+  // expected-error @below {{operand #0 must be tile of i1, but got 'tensor<64xi32>'}}
+  %any = kgpu.any %c : tensor<64xi32>
+  return
+}
+
+// -----
+
 func.func @trans_c1(%m: !kgpu.mem<64x32xf16, #layout.map<row_major [64, 32]>>) {
   // expected-error @below {{expected an order that names each dimension once (because it is a permutation), got [1, 1]}}
   %t = kgpu.trans %m [1, 1] : !kgpu.mem<64x32xf16, #layout.map<row_major [64, 32]>>

@@ -185,6 +185,44 @@ TEST(Fragments, WgmmaOperandA) {
   }
 }
 
+/// Each thread of any warp has its column of all atoms of 8 columns; atoms follow each other along K first.
+TEST(Fragments, WgmmaOperandB) {
+  for (unsigned bits : {8, 16, 32})
+    for (auto [depth, n, groups] :
+         {std::tuple<int64_t, int64_t, int64_t>{1, 8, 1}, {2, 64, 2}, {4, 24, 3}, {3, 80, 6}}) {
+      int64_t packed = 32 / bits, k = 8 * packed * depth;
+      Layout b = *wgmmaOperandB({k, n}, bits, groups);
+      ASSERT_EQ(b.registers(), k * n / 32);
+      ASSERT_EQ(b.size(Coord::Warp), 4);
+      ASSERT_EQ(b.size(Coord::Group), groups);
+      for (int64_t group = 0; group < groups; ++group)
+        for (int64_t thread = 0; thread < 128; ++thread)
+          for (int64_t i = 0; i < b.registers(); ++i) {
+            int64_t lane = thread % 32, word = i / packed, atom = word / 2;
+            int64_t row = (2 * (atom % depth) + word % 2) * 4 * packed + lane % 4 * packed + i % packed;
+            int64_t column = atom / depth * 8 + lane / 4;
+            ASSERT_EQ(at(b, i, lane, thread / 32, group), (Index{row, column})) << bits << " " << n;
+          }
+    }
+  EXPECT_FALSE(wgmmaOperandB({2, 32, 16}, 16, 2));
+  EXPECT_FALSE(wgmmaOperandB({32, 12}, 16, 2));
+  EXPECT_FALSE(wgmmaOperandB({8, 16}, 16, 2));
+}
+
+/// Single warps multiply what their group otherwise multiplies: rows of A and columns of B meet in the accumulator.
+TEST(Fragments, WarpsOfGroupsMultiply) {
+  Layout a = *wgmmaOperandA({192, 16}, 16, 3), b = *wgmmaOperandB({16, 8}, 16, 3), c = *wgmmaAccumulator({192, 8}, 3);
+  for (int64_t group = 0; group < 3; ++group)
+    for (int64_t warp = 0; warp < 4; ++warp)
+      for (int64_t lane = 0; lane < 32; ++lane) {
+        // The instruction's rows are those of lanes / 4 in A and C, its columns those of lanes / 4 in B.
+        EXPECT_EQ(at(c, 0, lane, warp, group)[0], at(a, 0, lane, warp, group)[0]);
+        EXPECT_EQ(at(c, 2, lane, warp, group)[0], at(a, 2, lane, warp, group)[0]);
+        for (int64_t i = 0; i < 2; ++i)
+          EXPECT_EQ(at(c, i, lane, warp, group)[1], at(b, 0, 4 * (lane % 4 * 2 + i), warp, group)[1]);
+      }
+}
+
 TEST(Fragments, ConsumerGroups) {
   Layout three = *wgmmaAccumulator({192, 64}, 3), two = *wgmmaAccumulator({256, 64}, 2);
   for (int64_t group = 0; group < 3; ++group)
