@@ -25,6 +25,7 @@ class AttentionPlan:
     pack       heads that share keys, as rows of one tile
     splits     programs that share the keys of a block of queries
     in_turn    groups issue the products of a step in turn, so that softmax of one runs under products of another
+    guess      steps without a mask try the maximum of the steps before; where that was too low, warps do theirs again
     """
 
     m: int
@@ -39,6 +40,7 @@ class AttentionPlan:
     pack: int = 1
     splits: int = 1
     in_turn: bool = False
+    guess: bool = True
 
     def options(self, machine: Machine) -> dict[str, Any]:
         if not machine.gpu:
@@ -99,22 +101,39 @@ def prefill_plan(
     if plan.schedule == "attention":
         lengths = Lengths(q_tokens, k_tokens, k_tokens if left is None else left, causal)
         plans = [plan]
-        if max(sizes) <= 64 and not even:
-            # Softmax takes as long as products of 64 elements: three groups hide it better than two, unless blocks of
-            # 192 queries leave too much unused. Blocks of 96 keys match their ends; a tilt takes registers.
-            sides = (80,) if terms == "tilt" else (128, 96)
+        if not even:
+            # Blocks of 192 queries may leave too much unused.
+            sides = keys_of_three(sizes, terms) if max(sizes) <= 64 or left is None else ()
             plans += [dataclasses.replace(plan, m=192, n=n, consumers=3) for n in sides if n <= widest]
         orders = [order(lengths, (p.m, p.n), heads, share, sum(sizes) * itemsize, machine) for p in plans]
-        groups = [_THREE_GROUPS[causal][p.n] if p.consumers == 3 else 1.0 for p in plans]
-        pace = [one.steps * slower for one, slower in zip(orders, groups, strict=True)]
+        paces = _THREE_GROUPS[max(sizes) > 64, causal]
+        pace = [one.steps * (paces[p.n] if p.consumers == 3 else 1.0) for one, p in zip(orders, plans, strict=True)]
         best = pace.index(min(pace))
         plan = dataclasses.replace(plans[best], together=orders[best].together, around=orders[best].around)
         in_turn = turns and not beside and gains_by_turns(sizes, causal, terms, side > 0)
-        plan = dataclasses.replace(plan, in_turn=in_turn)
+        # What mends a guess takes a few registers more than these leave.
+        guess = sizes[1] <= 128 and not (max(sizes) > 64 and side and terms)
+        plan = dataclasses.replace(plan, in_turn=in_turn, guess=guess)
         if widest == 128 and not (side or ragged):
             # Few programs of windows, terms and biases were not timed with turns.
             plan = spread(plan, lengths, heads, sizes, machine, turns and left is None and not (terms or even))
     return plan
+
+
+def keys_of_three(sizes: tuple[int, int], terms: str = "") -> tuple[int, ...]:
+    """Keys per step worth comparing for three groups, which hide softmax better than two.
+
+    Softmax takes as long as products of 64 elements. Blocks of 96 keys match the ends of blocks of queries; a tilt
+    takes registers. Wider heads were timed without terms only, where steps have as many keys as registers hold; with
+    the 80 of heads of 128, two groups are as fast."""
+    if max(sizes) <= 64:
+        return (80,) if terms == "tilt" else (128, 96)
+    return (keys_in_registers(sizes[1]),) if max(sizes) <= 112 and not terms else ()
+
+
+def keys_in_registers(v_size: int) -> int:
+    """The most keys per step for three groups: a thread has 160 registers, 128 of them for scores, weights and sums."""
+    return (128 - v_size // 2) * 4 // 3 // 16 * 16
 
 
 def gains_by_turns(sizes: tuple[int, int], causal: bool, terms: str = "", listed: bool = False) -> bool:
@@ -123,11 +142,10 @@ def gains_by_turns(sizes: tuple[int, int], causal: bool, terms: str = "", listed
 
     Heads of more than 64 elements gain, with values of at most 128, unless scores are capped and have no tilt (both
     together were not timed); wider ones than 192 lose. Of causal heads of 64, those with a block mask gain only if
-    terms are applied, too. With all keys, three groups of heads of 64 gain nothing, and two lose. Smaller heads were
-    not timed."""
+    terms are applied, too; with all keys, terms and windows were not timed. Nor were smaller heads."""
     if max(sizes) > 64:
         return max(sizes) <= 192 and sizes[1] <= 128 and terms != "capped"
-    return sizes == (64, 64) and causal and (not listed or terms != "")
+    return sizes == (64, 64) and ((not listed or terms != "") if causal else not (listed or terms))
 
 
 def packed(q_tokens: int, group: int, machine: Machine) -> int:
@@ -196,10 +214,15 @@ def heads_together(q_tokens: int, k_tokens: int, sizes: tuple[int, int], itemsiz
 # more than the mean of the busiest processor costs, both in steps. At the power limit traffic takes clock, and idle
 # processors give some back: fitted to 56 orders of causal heads of 64 and 128, 4096 and 16384 tokens, on an H200.
 _BESIDE_STEPS, _OPERATIONS_A_BYTE, _FELT, _UNEVEN = 1.6, 150, 0.5, 0.65
-# The time of 128 keys with three groups relative to two, by keys per step, of all keys and of causal ones: exponentials
-# of 192 queries against products of heads of 64. A step of fewer keys takes more than its share; 80 were timed with a
-# tilt. And what a causal program of three groups takes besides its steps: it masks more of them.
-_THREE_GROUPS = {False: {128: 1.33, 96: 1.39, 80: 1.335}, True: {128: 1.26, 96: 1.30, 80: 1.335}}
+# The time of 128 keys with three groups relative to two, by whether heads have more than 64 elements and are causal,
+# and by keys per step: exponentials of 192 queries against products. A step of fewer keys takes more than its
+# share; 80 were timed with a tilt. And what a causal program of three groups takes besides its steps: it masks more.
+_THREE_GROUPS = {
+    (False, False): {128: 1.29, 96: 1.32, 80: 1.335},
+    (False, True): {128: 1.35, 96: 1.37, 80: 1.335},
+    (True, False): {112: 1.40, 96: 1.40},
+    (True, True): {112: 1.27, 96: 1.27},
+}
 _BESIDE_STEPS_OF_THREE = 3.0
 
 
@@ -331,8 +354,8 @@ def spread(
     return best
 
 
-# The most keys per step that registers hold, by groups of 64 queries and the size of heads; found by compiling.
-_MOST_KEYS = {(1, 64): 176, (2, 64): 176, (3, 64): 128, (1, 128): 176, (2, 128): 176, (3, 128): 80}
+# The most keys per step that one and two groups' registers hold, found by compiling.
+_MOST_KEYS = 176
 
 
 def candidates(
@@ -356,7 +379,6 @@ def candidates(
             sides, steps = [m for m in sides if m <= default.m], [n for n in steps if n <= default.n]
         found = [dataclasses.replace(default, m=m, n=n) for m in sides for n in steps]
         return list(dict.fromkeys([default, *found]))
-    size = 64 if max(sizes) <= 64 else 128
     lengths, row_bytes = Lengths(q_tokens, k_tokens, k_tokens, causal), sum(sizes) * itemsize
     two = dataclasses.replace(default, m=128, n=128, consumers=2)
     few = is_few(two, lengths, heads, sizes, machine)
@@ -370,7 +392,8 @@ def candidates(
     found = [default]
     if max(sizes) <= 128:
         for m in (128, 192, 64):
-            found += [tile(m, n) for n in range(64, _MOST_KEYS[m // 64, size] + 1, 16 if m > 64 else 32)]
+            most = keys_in_registers(sizes[1]) if m == 192 else _MOST_KEYS
+            found += [tile(m, n) for n in range(64, most + 1, 16 if m > 64 else 32)]
     for one in (tile(128, 128), tile(64, 128)) if few else ():
         steps, most = walks(one, lengths)[-1], machine.processors // tiles_of(one, lengths, heads)
         found += [dataclasses.replace(one, splits=splits) for splits in useful_splits(steps, most)[-4:]]

@@ -6,6 +6,7 @@ softmax overlap; `scores.py` says which terms apply to scores and which keys are
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,7 @@ import kiln.language as kl
 from kiln.errors import ArgumentError, ResourceError
 from kiln.kernels.attention.configs import AttentionPlan, prefill_plan
 from kiln.kernels.attention.operands import PITCH, Head, Heads, heads_of, is_fetched
-from kiln.kernels.attention.scores import At, Bias, Terms, Visible, finite
+from kiln.kernels.attention.scores import At, Bias, Terms, Visible
 from kiln.kernels.attention.shares import Shares
 from kiln.kernels.counters import zeros
 from kiln.kernels.fast import exp2_flushed
@@ -36,6 +37,10 @@ from kiln.kernels.operator import (
 LOG2_E = 1.4426950408889634
 POWERS_OF_TWO: kl.constexpr = kl.constexpr(LOG2_E)
 SLACK: kl.constexpr = kl.constexpr(8.0)  # weights may be up to 2^SLACK
+# Or, without a look at the maximum, as long as the sum of a part of a row is at most this: float16 reaches 65504. Where
+# it is more, a part of up to 64 weights has one above 2^SLACK.
+MOST: kl.constexpr = kl.constexpr(16384.0)
+LOWEST: kl.constexpr = kl.constexpr(-3e38)  # a row's maximum before it has seen a key: any score is far above it
 
 
 # ---- the kernel ------------------------------------------------------------------------------------------------------
@@ -62,7 +67,8 @@ class Turns:
 class Form:
     """M queries and N keys per step; heads of SIZE elements, values of V_SIZE; sums of rows in PARTS. LAST_FIRST: the
     last queries come first, since they have the most keys. SCALED: scores are scaled separately, not in the exponent.
-    PACK: rows are queries of PACK heads that share keys, the first head's rows first."""
+    PACK: rows are queries of PACK heads that share keys, the first head's rows first. GUESS: the maximum so far is
+    tried before that of a block is computed."""
 
     M: kl.constexpr
     N: kl.constexpr
@@ -72,6 +78,7 @@ class Form:
     LAST_FIRST: kl.constexpr = False
     SCALED: kl.constexpr = False
     PACK: kl.constexpr = 1
+    GUESS: kl.constexpr = True
 
     @kiln.jit
     def place(self, blocks, heads, turns):
@@ -100,7 +107,7 @@ class Form:
     def start(self, sinks, heads, lean, shares, INSIDE: kl.constexpr):
         """The initial maximum and sum of rows: without any key, or of a sink's logit, which counts in one share."""
         if sinks is None:
-            return kl.full((self.M,), -float("inf"), INSIDE), kl.zeros((self.M, self.PARTS), INSIDE)
+            return kl.full((self.M,), LOWEST, INSIDE), kl.zeros((self.M, self.PARTS), INSIDE)
         sink = kl.load(sinks + heads)
         if lean is not None:
             sink = sink.to(INSIDE) + lean
@@ -108,6 +115,7 @@ class Form:
             sink = kl.where(shares.part() == 0, sink, -float("inf"))
         first = kl.where(kl.arange(0, self.PARTS)[None, :] == 0, 1.0, 0.0)
         top = kl.zeros((self.M,), INSIDE) + sink.to(INSIDE) * POWERS_OF_TWO
+        top = kl.where(top < LOWEST, LOWEST, top)  # NaN stays
         return top, kl.zeros((self.M, self.PARTS), INSIDE) + first
 
     @kiln.jit
@@ -120,9 +128,22 @@ class Form:
             new_top = kl.where(highest > top + SLACK, highest, top)
         else:
             new_top = kl.maximum(top, highest + ahead)
-        safe = finite(new_top)
-        base = safe if ahead is None else safe - ahead
-        return exp2_flushed(score * exponent - base[:, None]), exp2_flushed(top - safe), new_top
+        base = new_top if ahead is None else new_top - ahead
+        return exp2_flushed(score * exponent - base[:, None]), exp2_flushed(top - new_top), new_top
+
+    @kiln.jit
+    def take(self, score, top, total, sums, exponent, ahead):
+        """Weights of a block of scores, with maxima, sums of weights and sums of values that match them. Usually no
+        score is far above those before, and weights relative to the maximum so far are good enough."""
+        weight = exp2_flushed(score * exponent - top[:, None])
+        added = self.row_sums(weight)
+        if ahead is not None or not self.GUESS or kl.unlikely(added > MOST):
+            weight, correction, top = self.weigh(score, top, exponent, ahead)
+            total = total * correction[:, None] + self.row_sums(weight)
+            sums *= correction[:, None]
+        else:
+            total += added
+        return weight, top, total, sums
 
     @kiln.jit
     def row_sums(self, x):
@@ -210,9 +231,8 @@ def attention_kernel(
         if late:
             score = kl.where(visible.mask(at), score, -float("inf"))
         ahead = None if tilt is None else slope * (start - origin).to(kl.float32) * exponent
-        weight, correction, top = PLAN.weigh(score, top, exponent, ahead)
-        total = total * correction[:, None] + PLAN.row_sums(weight)
-        sums = kl.dot(weight.to(value.dtype), value, sums * correction[:, None])
+        weight, top, total, sums = PLAN.take(score, top, total, sums, exponent, ahead)
+        sums = kl.dot(weight.to(value.dtype), value, sums)
     total = kl.sum(total, axis=1)
     to = first
     if shares is not None:
@@ -293,16 +313,19 @@ def launch(
             known = kind, q.batches * q.heads, q.heads // k.heads, visible.left, widest, turns, q.starts is not None
             return prefill_plan(*shape, ahead, causal or side > 0, machine, side, beside, group, *known)
 
-        # A plan knows little of what terms and masks need: together they may exceed a processor's resources. Then
-        # groups without turns may do, or steps of fewer keys, or fewer groups, whose threads have more registers.
+        # A plan knows little of what terms and masks need: together they may exceed a processor's resources. Then steps
+        # without a guess may do, groups without turns, steps of fewer keys, or fewer groups, whose threads have more
+        # registers.
         seen = causal, visible.left is None, visible.right is None, visible.blocks is None, visible.MOD
         bent = None if terms is None else (terms.softcap is None, terms.slopes is None, terms.MOD)
         about = machine, sizes, q.data.itemsize, q.starts is None, sinks is None, lse is None, seen, bent, beside
-        for widest, turns in ((128, True), (128, False), (96, False), (0, False)):
+        tries = ((128, True, True), (128, True, False), (128, False, False), (96, False, False), (0, False, False))
+        for widest, turns, guess in tries:
             plan = planned(fetched and fits, widest, turns)
+            plan = dataclasses.replace(plan, guess=plan.guess and guess)
             if plan.schedule != "attention":
                 break
-            tile = about, plan.m, plan.n, plan.consumers, plan.splits > 1, plan.in_turn
+            tile = about, plan.m, plan.n, plan.consumers, plan.splits > 1, plan.in_turn, plan.guess
             if tile in _TOO_MUCH:
                 continue
             try:
@@ -323,7 +346,7 @@ def launch(
     # The greatest product has the greatest score, unless terms are applied, or the scale is negative or zero.
     scaled = terms is not None or not scale > 0
     # Most block masks are nearly causal.
-    form = Form(plan.m, plan.n, *sizes, plan.parts, causal or visible.blocks is not None, scaled, plan.pack)
+    form = Form(plan.m, plan.n, *sizes, plan.parts, causal or visible.blocks is not None, scaled, plan.pack, plan.guess)
     tiles = kiln.cdiv(q.longest, plan.m // plan.pack) * q.batches * (q.heads // plan.pack)
     attention_kernel[(tiles, plan.splits) if plan.splits > 1 else (tiles,)](
         q,

@@ -77,6 +77,22 @@ def test_scores_that_rise(rng, in_orders, rise):
     check(rng, in_orders, 130, 520, size=128, rise=rise)
 
 
+@pytest.mark.parametrize("plan", [PLAN, replace(PLAN, m=192, consumers=3, n=64, in_turn=True)], ids=["two", "in turn"])
+@pytest.mark.parametrize("options", [{}, {"softcap": 40.0}, {"sinks": np.asarray([3.0], np.float32)}], ids=str)
+@pytest.mark.parametrize("rise", [2, 15, 400])
+def test_one_warp_mends_its_guess(rng, in_orders, emulated, plan, options, rise):
+    """The scores of sixteen rows rise every 128 keys: to weights that are still exact, to larger ones than float16 has,
+    and to infinity. Other warps go on meanwhile."""
+    q, k, v = random(rng, (1, plan.m, 1, 64), "float16"), *(random(rng, (1, 520, 1, 64), "float16") for _ in range(2))
+    q[..., 0] = np.where(np.arange(plan.m) // 16 == 5, 8, 0)[None, :, None]
+    k[..., 0] = (rise * (np.arange(520) // 128))[None, :, None]
+    y, lse = in_orders(lambda: attention(q, k, v, return_lse=True, plan=plan, **options))
+    exact, exact_lse = reference.attention(q, k, v, return_lse=True, **options)
+    assert np.abs(np.asarray(y, np.float64) - exact).max() <= 4 * 2.0**-11 * np.abs(np.asarray(v, np.float64)).max()
+    assert_close(lse, exact_lse, length=600)
+    assert {"vote", "mma"} <= emulated.used
+
+
 @pytest.mark.parametrize("causal", [False, True])
 def test_distances(rng, in_orders, causal):
     """Slopes count tokens, as built-in terms and in a function."""
