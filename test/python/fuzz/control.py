@@ -106,17 +106,19 @@ def loop_lines(node: Node, renderer: Renderer) -> list[str]:
     return [*lines, *before, *head, *indent(body or ["pass"])]
 
 
-# --- branches: two blocks without parameters, each with as many results as the node -----------------------------------
+# --- branches: two blocks without parameters, each with as many results as the node; unlikely ones are taken ----------
 
 
 def branch_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
-    block = node.blocks[0 if bool(args[0].exact()) else 1]
+    block = node.blocks[0 if node.attrs["unlikely"] or bool(args[0].exact()) else 1]
     frame.run(block)
     return [frame[v] for v in block.results]
 
 
 def branch_lines(node: Node, renderer: Renderer) -> list[str]:
     condition = renderer.name(node.args[0])
+    if node.attrs["unlikely"]:
+        condition = f"kl.unlikely({condition})"
     names = [renderer.fresh("c") for _ in node.results]
     lines: list[str] = []
     then, other = node.blocks
@@ -252,7 +254,8 @@ def make_loop(g: Any) -> None:
 
 
 def make_branch(g: Any) -> None:
-    condition = condition_for(g, [])
+    unlikely = g.chance(0.2)
+    condition = g.pick(lambda v: v.kind == INT1) if unlikely and g.chance(0.5) else condition_for(g, [])
     like = [g.pick() for _ in range(g.draw.randrange(1, 4))]
     bare = g.chance(0.3)
     blocks = []
@@ -265,7 +268,7 @@ def make_branch(g: Any) -> None:
         with g.inside(block):
             g.fill(g.draw.randrange(0, 4))
             block.results = [same_type(g, v, list(g.scopes[-1])) for v in like]
-    g.emit("branch", [condition], {"bare": bare}, blocks)
+    g.emit("branch", [condition], {"bare": bare, "unlikely": unlikely}, blocks)
 
 
 def make_call(g: Any) -> None:
