@@ -37,17 +37,27 @@ static SmallVector<Operation *> neededAgain(Region &region, tile::DotOp scores, 
 }
 
 /// Whether a warp that has whole rows of the operands has whole rows of the results, without asking others.
-static bool staysInRows(Operation *op) {
-  if (isa<scf::IfOp, scf::YieldOp, tile::YieldOp, tile::BroadcastOp, tile::ExpandDimsOp, tile::SplatOp>(op))
+static bool staysInRows(Operation &op) {
+  if (isa<scf::IfOp, scf::YieldOp, tile::YieldOp, tile::BroadcastOp, tile::SplatOp, tile::InlineAsmOp>(op))
     return true;
+  if (auto expand = dyn_cast<tile::ExpandDimsOp>(op))
+    return expand.getAxis() != 0;
   if (auto reduce = dyn_cast<tile::ReduceOp>(op))
     return reduce.getAxis() != 0;
   if (auto reshape = dyn_cast<tile::ReshapeOp>(op))
     return cast<RankedTensorType>(reshape.getValue().getType()).getDimSize(0) ==
            cast<RankedTensorType>(reshape.getResult().getType()).getDimSize(0);
-  bool alone = isMemoryEffectFree(op) && llvm::none_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>);
-  return alone || OpTrait::hasElementwiseMappableTraits(op) || op->hasTrait<OpTrait::ConstantLike>() ||
-         isa<tile::InlineAsmOp>(op);
+  bool isScalar = isMemoryEffectFree(&op) && llvm::none_of(op.getResultTypes(), llvm::IsaPred<RankedTensorType>);
+  return isScalar || OpTrait::hasElementwiseMappableTraits(&op) || op.hasTrait<OpTrait::ConstantLike>();
+}
+
+/// The same of all that an op contains, except what only steps with a mask do: those do not guess.
+static bool isMendedByRows(Operation &op, Value late) {
+  auto branch = dyn_cast<scf::IfOp>(op);
+  return staysInRows(op) && llvm::all_of(op.getRegions(), [&](Region &region) {
+           bool masks = branch && branch.getCondition() == late && &region == &branch.getThenRegion();
+           return masks || llvm::all_of(region.getOps(), [&](Operation &inner) { return isMendedByRows(inner, late); });
+         });
 }
 
 /// Fills in everything but the loop; fails if the loop contains anything else.
@@ -92,14 +102,9 @@ static bool understand(scf::ForOp loop, Guess &guess) {
     guess.rounding = rounding;
   guess.again = neededAgain(guess.remedy.getThenRegion(), guess.scores, loop);
   // Each warp mends its own rows.
-  SmallVector<Operation *> mending(guess.again);
-  for (Operation &op : guess.remedy.getThenRegion().front())
-    mending.push_back(&op);
-  return llvm::all_of(mending, [](Operation *op) {
-    return !op->walk([&](Operation *inner) {
-                return staysInRows(inner) ? WalkResult::advance() : WalkResult::interrupt();
-              }).wasInterrupted();
-  });
+  auto isMended = [&](Operation &op) { return isMendedByRows(op, guess.late); };
+  return llvm::all_of(llvm::make_pointee_range(guess.again), isMended) &&
+         llvm::all_of(guess.remedy.getThenRegion().front(), isMended);
 }
 
 std::optional<Guess> schedule::setGuessAside(func::FuncOp kernel) {

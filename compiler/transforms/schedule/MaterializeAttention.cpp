@@ -303,7 +303,7 @@ void Writer::guessStep(IRMapping &map, State &state, Value query, Value keys, Va
   map.map(before, sums);
   b.setLoc(guess->remedy.getLoc());
   // Weights are rounded in both branches, so that only half as many registers have to be the same ones.
-  auto weights = dyn_cast<OpResult>(guess->rounding ? guess->rounding->getOperand(0) : Value());
+  auto weights = guess->rounding ? cast<OpResult>(guess->rounding->getOperand(0)) : OpResult();
   SmallVector<Type> types(guess->remedy.getResultTypes());
   if (weights)
     types[weights.getResultNumber()] = guess->rounding->getResult(0).getType();

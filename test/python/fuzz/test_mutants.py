@@ -55,12 +55,12 @@ def test_undamaged_test_files_compile():
 
 
 def test_mutants_differ_and_some_still_mean_something(tmp_path):
-    seen = list(mutate.mutants("0", 0, 200))
-    assert [m.text for m in seen] == [m.text for m in mutate.mutants("0", 0, 200)]
+    seen = list(mutate.mutants("0", 0, 400))
+    assert [m.text for m in seen] == [m.text for m in mutate.mutants("0", 0, 400)]
     changed = [m for m in seen if m.text != m.source.text]
-    assert len(changed) > 150
+    assert len(changed) > 300
     parsed = [m for m in changed if mutate.passes(str(KILN_OPT), (), m.text)]
-    assert len(parsed) > 8
+    assert len(parsed) > 16  # 28; 48 with another seed
 
 
 def test_a_signal_is_noticed(tmp_path: pathlib.Path):
