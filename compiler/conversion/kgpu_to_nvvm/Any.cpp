@@ -7,13 +7,17 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::nvvm;
 
+Value CodeBuilder::anyInWarp(ArrayRef<Value> conditions) {
+  Value any = conditions.front();
+  for (Value other : conditions.drop_front())
+    any = arith::OrIOp::create(*this, any, other);
+  return intrinsic("llvm.nvvm.vote.any.sync", getI1Type(), {i32(-1), any});
+}
+
 static LogicalResult emitAny(Lowering &lowering, kgpu::AnyOp op) {
-  CodeBuilder &b = lowering.b;
   ArrayRef<Value> mask = lowering.get(op.getMask());
-  Value any;
-  for (Value element : llvm::SmallSetVector<Value, 4>(mask.begin(), mask.end()))
-    any = any ? arith::OrIOp::create(b, any, element).getResult() : element;
-  lowering.set(op, {b.intrinsic("llvm.nvvm.vote.any.sync", b.getI1Type(), {b.i32(-1), any})});
+  llvm::SmallSetVector<Value, 4> elements(mask.begin(), mask.end());
+  lowering.set(op, {lowering.b.anyInWarp(elements.getArrayRef())});
   return success();
 }
 

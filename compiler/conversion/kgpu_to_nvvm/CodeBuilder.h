@@ -33,6 +33,8 @@ public:
   void hold();
   /// In Barrier.cpp: a barrier of the warp, after which one lane may act for all. Orders nothing between warps.
   void syncWarp();
+  /// In Any.cpp: whether one of the conditions holds in some lane of the warp.
+  mlir::Value anyInWarp(llvm::ArrayRef<mlir::Value> conditions);
 
   //--- Registers
   mlir::Type globalPointer() { return mlir::LLVM::LLVMPointerType::get(getContext(), kGlobal); }

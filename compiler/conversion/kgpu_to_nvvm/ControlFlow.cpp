@@ -20,12 +20,16 @@ static SmallVector<Type> typesOf(Lowering &lowering, TypeRange types) {
   return list;
 }
 
-/// Binds each of `values` to its scalars, in order.
-static void share(Lowering &lowering, ValueRange values, ValueRange scalars) {
+/// Binds each of `values` to its scalars, in order: its registers, or words of two of them each.
+static void share(
+    Lowering &lowering, ValueRange values, ValueRange scalars,
+    llvm::function_ref<bool(unsigned)> inWords = [](unsigned) { return false; }) {
   unsigned next = 0;
-  for (Value value : values) {
-    unsigned count = registerCount(value.getType());
-    lowering.set(value, Registers(scalars.slice(next, count)));
+  for (auto [index, value] : llvm::enumerate(values)) {
+    bool words = inWords(index);
+    unsigned count = registerCount(value.getType()) / (words ? 2 : 1);
+    Registers own(scalars.slice(next, count));
+    lowering.set(value, words ? unpackWords(lowering, own, elementOf(value)) : own);
     next += count;
   }
 }
@@ -77,14 +81,7 @@ static Registers allCarried(Lowering &lowering, scf::ForOp op, ValueRange values
 
 /// Binds each of `values`, which a loop carries, to its scalars.
 static void shareCarried(Lowering &lowering, scf::ForOp op, ValueRange values, ValueRange scalars) {
-  unsigned next = 0;
-  for (auto [index, value] : llvm::enumerate(values)) {
-    bool words = isCarriedInWords(op, index);
-    unsigned count = registerCount(value.getType()) / (words ? 2 : 1);
-    Registers own(scalars.slice(next, count));
-    lowering.set(value, words ? unpackWords(lowering, own, elementOf(value)) : own);
-    next += count;
-  }
+  share(lowering, values, scalars, [&](unsigned index) { return isCarriedInWords(op, index); });
 }
 
 /// Emits the loop itself and sets its results. Fails if something in it cannot be emitted.
@@ -151,10 +148,12 @@ static bool isJoinedInWords(Value result) {
 
 static LogicalResult emitIf(Lowering &lowering, scf::IfOp op) {
   CodeBuilder &b = lowering.b;
+  SmallVector<bool> inWords =
+      llvm::map_to_vector(op.getResults(), [](Value result) { return isJoinedInWords(result); });
   SmallVector<Type> types;
-  for (Value result : op.getResults()) {
+  for (auto [result, words] : llvm::zip(op.getResults(), inWords)) {
     SmallVector<Type> registers = typesOf(lowering, result.getType());
-    if (isJoinedInWords(result))
+    if (words)
       registers.assign(registers.size() / 2, b.getI32Type());
     llvm::append_range(types, registers);
   }
@@ -173,10 +172,10 @@ static LogicalResult emitIf(Lowering &lowering, scf::IfOp op) {
       return failure();
     Registers joined;
     ArrayRef<Value> rest = *yields;
-    for (Value result : op.getResults()) {
+    for (auto [result, words] : llvm::zip(op.getResults(), inWords)) {
       ArrayRef<Value> own = rest.take_front(registerCount(result.getType()));
       rest = rest.drop_front(own.size());
-      if (!isJoinedInWords(result)) {
+      if (!words) {
         llvm::append_range(joined, own);
         continue;
       }
@@ -188,14 +187,7 @@ static LogicalResult emitIf(Lowering &lowering, scf::IfOp op) {
     }
     scf::YieldOp::create(b, joined);
   }
-  unsigned next = 0;
-  for (Value result : op.getResults()) {
-    bool words = isJoinedInWords(result);
-    unsigned count = registerCount(result.getType()) / (words ? 2 : 1);
-    Registers own(branch.getResults().slice(next, count));
-    lowering.set(result, words ? unpackWords(lowering, own, elementOf(result)) : own);
-    next += count;
-  }
+  share(lowering, op.getResults(), branch.getResults(), [&](unsigned index) { return inWords[index]; });
   return success();
 }
 

@@ -13,13 +13,11 @@ static LogicalResult emitRescale(Lowering &lowering, kgpu::RescaleOp op) {
   ArrayRef<Value> values = lowering.get(op.getValue()), factors = lowering.get(op.getFactor());
   Type type = values.front().getType();
   Value one = b.constant(type, b.getFloatAttr(type, 1.0));
-  Value any;
+  SmallVector<Value> differ;
   // The factor of a row is one value in many registers. The comparison is unordered, so NaN counts as differing from 1.
-  for (Value factor : llvm::SmallSetVector<Value, 4>(factors.begin(), factors.end())) {
-    Value differs = arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, factor, one);
-    any = any ? arith::OrIOp::create(b, any, differs).getResult() : differs;
-  }
-  any = b.intrinsic("llvm.nvvm.vote.any.sync", b.getI1Type(), {b.i32(-1), any});
+  for (Value factor : llvm::SmallSetVector<Value, 4>(factors.begin(), factors.end()))
+    differ.push_back(arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, factor, one));
+  Value any = b.anyInWarp(differ);
   auto branch = scf::IfOp::create(b, SmallVector<Type>(values.size(), type), any, /*withElseRegion=*/true);
   {
     OpBuilder::InsertionGuard guard(b);

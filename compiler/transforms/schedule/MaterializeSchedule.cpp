@@ -4,6 +4,7 @@
 #include "compiler/transforms/schedule/RoleWriter.h"
 #include "compiler/transforms/schedule/StagedLoop.h"
 #include "compiler/transforms/schedule/Streams.h"
+#include "compiler/transforms/tile/TakeUnlikely.h"
 #include "dialects/kgpu/BarrierUse.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
@@ -646,7 +647,12 @@ struct MaterializeSchedule : kiln::impl::MaterializeSchedulePassBase<Materialize
     std::optional<Schedule> schedule = Schedule::ofKernel(kernel);
     if (!schedule)
       return;
-    std::optional<Guess> guess = setGuessAside(kernel);
+    // No other schedule asks, and what is set aside must not outlive the ops that it uses.
+    std::optional<Guess> guess;
+    if (schedule->name == kAttention)
+      guess = setGuessAside(kernel);
+    else
+      takeUnlikely(kernel);
     std::string why;
     if (schedule->name == "simple") {
       AlignmentAnalysis alignment(kernel);

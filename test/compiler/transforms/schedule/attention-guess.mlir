@@ -275,3 +275,60 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 }
+
+// -----
+
+module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "simple"} {
+// No other schedule asks.
+// CHECK-LABEL: func.func @simple
+// CHECK: kgpu.channel groups
+// CHECK-NOT: math.exp2
+// CHECK: math.tanh
+// CHECK-NOT: math.exp2
+// CHECK-NOT: tile.unlikely
+// CHECK: return
+  func.func @simple(%q: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %kp: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %vp: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %y: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
+      %s0: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %step = arith.constant 64 : i32
+    %one = arith.constant 1 : i64
+    %none = arith.constant dense<0.0> : tensor<128x64xf32>
+    %zero = arith.constant dense<0.0> : tensor<128x64xf32>
+    %most = arith.constant dense<9.0> : tensor<128x64xf32>
+    %dq = tile.make_desc %q, shape [%s0, %s0] strides [%s0, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+    %dk = tile.make_desc %kp, shape [%s0, %s0] strides [%s0, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+    %dv = tile.make_desc %vp, shape [%s0, %s0] strides [%s0, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+    %dy = tile.make_desc %y, shape [%s0, %s0] strides [%s0, %one] : !tile.ptr<f32> -> !tile.desc<tensor<128x64xf32>>
+    %x = tile.desc_load %dq[%i, %c0] : !tile.desc<tensor<128x64xf16>> -> tensor<128x64xf16>
+    %o = scf.for %at = %c0 to %end step %step iter_args(%acc = %zero) -> (tensor<128x64xf32>) : i32 {
+      %k = tile.desc_load %dk[%at, %c0] : !tile.desc<tensor<64x64xf16>> -> tensor<64x64xf16>
+      %t = tile.trans %k [1, 0] : tensor<64x64xf16> -> tensor<64x64xf16>
+      %s = tile.dot %x, %t, %none : tensor<128x64xf16>, tensor<64x64xf16> -> tensor<128x64xf32>
+      %after = arith.addi %at, %step : i32
+      %late = arith.cmpi sgt, %after, %i : i32
+      %m = scf.if %late -> (tensor<128x64xf32>) {
+        %squared = arith.mulf %s, %s : tensor<128x64xf32>
+        scf.yield %squared : tensor<128x64xf32>
+      } else {
+        scf.yield %s : tensor<128x64xf32>
+      }
+      %a = math.sin %m : tensor<128x64xf32>
+      %g = math.exp2 %a : tensor<128x64xf32>
+      %high = arith.cmpf ogt, %g, %most : tensor<128x64xf32>
+      %any = tile.unlikely %high : tensor<128x64xi1>
+      %w:2 = scf.if %any -> (tensor<128x64xf32>, tensor<128x64xf32>) {
+        %r = math.tanh %a : tensor<128x64xf32>
+        %scaled = arith.mulf %acc, %a : tensor<128x64xf32>
+        scf.yield %r, %scaled : tensor<128x64xf32>, tensor<128x64xf32>
+      } else {
+        scf.yield %g, %acc : tensor<128x64xf32>, tensor<128x64xf32>
+      }
+      %p = arith.truncf %w#0 : tensor<128x64xf32> to tensor<128x64xf16>
+      %v = tile.desc_load %dv[%at, %c0] : !tile.desc<tensor<64x64xf16>> -> tensor<64x64xf16>
+      %d = tile.dot %p, %v, %w#1 : tensor<128x64xf16>, tensor<64x64xf16> -> tensor<128x64xf32>
+      scf.yield %d : tensor<128x64xf32>
+    }
+    tile.desc_store %dy[%i, %c0], %o : !tile.desc<tensor<128x64xf32>>, tensor<128x64xf32>
+    return
+  }
+}
