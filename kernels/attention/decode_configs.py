@@ -156,19 +156,21 @@ def decode_plan(
     # if shares are long: addresses take longer to arrive, and each program hides the other's wait.
     tiles = batch * k_heads * -(-rows // tile)
     most = max(1, -(-length // LEAST_SPLIT))
-    workers = machine.processors
-    if paged and tiles * length >= 2 * workers * LONG_SHARE:
-        workers *= 2
+    doubled = paged and tiles * length >= 2 * machine.processors * LONG_SHARE
+    workers = machine.processors * (2 if doubled else 1)
     shares = max(1, min(splits or even_splits(tiles, workers), most if splits is None else splits))
+    if splits is None:
+        shares = fewest_splits(shares, length, tokens)
     # A slot for each step, if a share has only two; and of more programs than processors, which hide each other's
-    # waits, more fit with two slots (lookups of pages wait for memory too: three slots).
-    if shares * 2 * tokens >= length or (tiles > machine.processors and shares == 1 and not paged):
+    # waits, more fit with two slots.
+    crowded = tiles > machine.processors and shares == 1
+    if shares * 2 * tokens >= length or crowded or doubled:
         stages = 2
     # Steps in turns were never slower in eight rows, and up to 3 % faster: concurrent programs read one run of memory.
-    # Looking pages up ahead costs a program with few steps more than it saves.
+    # Looking pages up ahead costs a program with few steps more than it saves, unless there are only two slots.
     shared = shares > 1
     plan = DecodePlan(tile, tokens, size, side, group, queries, lanes, shares, LEAST_SPLIT, stages, WARPS)
-    return merging(replace(plan, in_turns=shared, ahead=paged and shared))
+    return merging(replace(plan, in_turns=shared, ahead=paged and (shared or crowded)))
 
 
 def candidates(
@@ -232,6 +234,12 @@ def even_splits(tiles: int, workers: int) -> int:
     if tiles < workers:
         return most
     return next((n for n in range(1, 5) if tiles * n / workers / -(-tiles * n // workers) >= 0.9), 4)
+
+
+def fewest_splits(splits: int, length: int, tokens: int) -> int:
+    """As few shares as take no more steps of ``tokens`` each than ``splits`` would."""
+    steps = max(1, -(-length // tokens))
+    return -(-steps // -(-steps // splits))
 
 
 def _without_tensor_cores(

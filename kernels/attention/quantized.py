@@ -42,7 +42,8 @@ from kiln.kernels.attention.decode_configs import (
     WARPS,
     DecodePlan,
     even_splits,
-    merged_at_once,
+    fewest_splits,
+    merging,
 )
 from kiln.kernels.attention.kernel import LOG2_E
 from kiln.kernels.attention.scores import finite
@@ -600,9 +601,6 @@ def quantized_plan(
     tiles = batch * k_heads * -(-rows // tile)
     most = max(1, -(-length // tokens))
     plan = DecodePlan(tile, tokens, size, size, group, queries, lanes, 1, max(LEAST_SPLIT, tokens), 0, WARPS, bits=bits)
-    stages = max(2, min(3, SHARED // 2 // slot)) if machine.gpu else 0
-    if in_columns and bits == 4:
-        stages = 2
     # Two programs per multiprocessor (with four bits three, if shares are very long), so that each widens codes during
     # the other's waits, if shares are long enough to hide the cost of handing in more of them.
     workers = machine.processors if machine.gpu else 4
@@ -610,17 +608,16 @@ def quantized_plan(
         workers *= 3
     elif tiles * length >= 2 * workers * LONG_SHARE:
         workers *= 2
-    splits = min(even_splits(tiles, workers), most)
+    splits = fewest_splits(min(even_splits(tiles, workers), most), length, tokens)
+    # A third slot is worth its memory for whole sequences, unless they are short.
+    stages = max(2, min(3, SHARED // 2 // slot)) if machine.gpu else 0
+    if in_columns and (bits == 4 or splits > 1 or length <= LONG_SHARE):
+        stages = 2
     # All programs of a multiprocessor at once, if there are four for each: a few registers spill to memory.
     crowded = in_columns and bits == 4 and splits == 1 and tiles > 3 * machine.processors
-    return replace(
-        plan,
-        stages=stages,
-        splits=splits,
-        merged=merged_at_once(plan),
-        in_turns=machine.gpu and splits > 1 and not paged,
-        registers=128 if crowded else 0,
-    )
+    in_turns = machine.gpu and splits > 1 and not paged
+    plan = replace(plan, stages=stages, splits=splits, in_turns=in_turns, registers=128 if crowded else 0)
+    return merging(plan)
 
 
 def _specs(q: Any, *_: Any, return_lse: bool = False, **__: Any) -> tuple[Spec, ...]:

@@ -142,13 +142,15 @@ def test_pages_beyond_32_bits_are_refused():
 
 
 def test_plans_of_pages():
-    """Pages are looked up ahead where programs share a sequence, with two programs per processor where shares are
-    long."""
+    """Pages are looked up ahead where programs share a sequence or fill several waves, with two programs per processor
+    where shares are long."""
 
     def plan(batch, length, paged):
         return decode_plan(batch, 8, 4, 1, 128, 2, length, DEFAULT_GPU, paged=paged)
 
-    assert not plan(1, 4096, False).ahead and plan(1, 4096, True).ahead and not plan(64, 512, True).ahead
+    assert not plan(1, 4096, False).ahead and plan(1, 4096, True).ahead
+    assert plan(64, 512, True).ahead and not plan(16, 256, True).ahead
+    assert plan(1, 32768, True).splits == 32, "33 would not take fewer steps each"
     assert plan(8, 32768, True).splits == 2 * plan(8, 32768, False).splits
     assert plan(1, 4096, True).splits == plan(1, 4096, False).splits
     assert plan(8, 512, True).merged == plan(8, 512, True).splits == 2, "no more parts are loaded than there are"
@@ -167,8 +169,13 @@ def test_plans_of_pages():
         (64, 8, 4, 1, 4096, False, 2),  # 238.8, 243.3
         (16, 8, 4, 1, 1024, False, 3),  # 19.5, 21.2; one for each
         (24, 8, 4, 1, 4096, False, 3),  # 97.8, 101.4; two for each, of half a sequence
-        (64, 8, 4, 1, 4096, True, 3),  # 246.9, 264.3; pages
+        (64, 8, 4, 1, 4096, True, 2),  # pages, looked up ahead: 246.3, with three slots and not ahead 246.9
+        (64, 8, 4, 1, 512, True, 2),  # 36.4, 36.9
+        (32, 8, 4, 1, 1024, True, 2),  # 34.8, 36.0
         (1, 8, 4, 1, 2048, True, 2),  # 7.27, 7.38
+        (1, 8, 4, 1, 4096, True, 3),  # 9.40, 9.89
+        (8, 8, 4, 1, 512, True, 3),  # 8.9, 9.4
+        (8, 8, 4, 1, 4096, True, 2),  # 36.1, 36.8; two programs for each processor
     ],
 )
 def test_slots(batch, heads, group, queries, length, paged, stages):
