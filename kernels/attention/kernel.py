@@ -197,7 +197,9 @@ def attention_kernel(
     result = y.head(number, batch, head, M, PLAN.V_SIZE, PLAN.PACK)
     keys = k.head(number, batch, k_head, PLAN.N, PLAN.SIZE)
     values = v.head(number, batch, k_head, PLAN.N, PLAN.V_SIZE)
-    walk = visible.walk(batch, head, first, queries.tokens, keys.tokens, TOKENS, PLAN.N)
+    # Functions often lower scores by the distance: then the first step has the greatest, and others guess right.
+    NEAREST: kl.constexpr = terms.MOD is not None
+    walk = visible.walk(batch, head, first, queries.tokens, keys.tokens, TOKENS, PLAN.N, NEAREST)
     if shares is not None:
         walk, count = shares.of(walk)
     rows, heads = PLAN.rows(first, head)

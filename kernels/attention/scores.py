@@ -217,7 +217,8 @@ class Span:
 
 @kiln.struct
 class Chosen:
-    """The blocks of a list, SIDE keys each, in steps of N: those up to ``common`` are seen wholly."""
+    """The blocks of a list, SIDE keys each, in steps of N: those up to ``common`` are seen wholly. LAST_FIRST: of these
+    the last come first."""
 
     begin: Any
     end: Any
@@ -226,14 +227,17 @@ class Chosen:
     columns: Any
     SIDE: kl.constexpr
     N: kl.constexpr
+    LAST_FIRST: kl.constexpr = False
     STEP: kl.constexpr = 1
 
     @kiln.jit
     def key(self, at):
         steps: kl.constexpr = self.SIDE // self.N
         # Fetching ahead asks for one more block than exists, even if there are none: places after the last hold 0.
-        number = kl.maximum(kl.minimum(at, self.end - 1), 0) // steps
-        whole = self.common // steps
+        at = kl.maximum(kl.minimum(at, self.end - 1), 0)
+        if self.LAST_FIRST:
+            at = kl.where(at < self.common, self.common - 1 - at, at)
+        number, whole = at // steps, self.common // steps
         place = kl.where(number < whole, number, self.columns + number - whole)
         return kl.load(self.list + place) * self.SIDE + at % steps * self.N
 
@@ -254,13 +258,13 @@ class BlockLists:
     SIDE: kl.constexpr
 
     @kiln.jit
-    def walk(self, batch, head, first, N: kl.constexpr):
+    def walk(self, batch, head, first, N: kl.constexpr, LAST_FIRST: kl.constexpr = False):
         row = batch * self.batch_stride + head * self.head_stride + first // self.ROWS
         steps: kl.constexpr = self.SIDE // N
         whole = kl.load(self.whole + row) * steps
         end = whole + kl.load(self.partial + row) * steps
         places = self.lists + row.to(kl.int64) * (2 * self.columns)
-        return Chosen(0, end, whole, places, self.columns, self.SIDE, N)
+        return Chosen(0, end, whole, places, self.columns, self.SIDE, N, LAST_FIRST)
 
 
 @kiln.struct
@@ -276,10 +280,10 @@ class Visible:
     MOD: kl.constexpr = None
 
     @kiln.jit
-    def walk(self, batch, head, first, queries, keys, M: kl.constexpr, N: kl.constexpr):
-        """The blocks of N keys that queries from ``first`` on see."""
+    def walk(self, batch, head, first, queries, keys, M: kl.constexpr, N: kl.constexpr, LAST_FIRST: kl.constexpr):
+        """The blocks of N keys that queries from ``first`` on see; LAST_FIRST: of listed ones the last come first."""
         if self.blocks is not None:
-            return self.blocks.walk(batch, head, first, N)
+            return self.blocks.walk(batch, head, first, N, LAST_FIRST)
         shift = keys - queries
         # Keys that some query of the block sees, and keys that all of them see.
         end = keys
