@@ -153,10 +153,11 @@ def decode_plan(
     slot = 2 * tokens * side * itemsize
     stages = max(2, min(4, SHARED // 2 // slot))
     # One program per multiprocessor: its ring keeps memory busy, and more shares cost more to hand in. With pages two,
-    # if shares are long: addresses take longer to arrive, and each program hides the other's wait.
+    # if shares are long or few: addresses take longer to arrive, and each program hides the other's wait.
     tiles = batch * k_heads * -(-rows // tile)
     most = max(1, -(-length // LEAST_SPLIT))
-    doubled = paged and tiles * length >= 2 * machine.processors * LONG_SHARE
+    alone = even_splits(tiles, machine.processors)
+    doubled = paged and (tiles * length >= 2 * machine.processors * LONG_SHARE or 1 < alone <= 3)
     workers = machine.processors * (2 if doubled else 1)
     shares = max(1, min(splits or even_splits(tiles, workers), most if splits is None else splits))
     if splits is None:

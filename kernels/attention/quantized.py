@@ -420,13 +420,23 @@ def unit_of_values(PLAN: kl.constexpr):
 
 
 @kiln.jit
+def of_lanes(words, PLAN: kl.constexpr):
+    """The words of groups for each lane; lanes may share a group."""
+    GROUPS: kl.constexpr = words.shape[0]
+    if GROUPS == PLAN.lanes:
+        return words
+    shared = kl.broadcast_to(words[:, None, :], (GROUPS, PLAN.lanes // GROUPS, words.shape[1]))
+    return shared.reshape(PLAN.lanes, words.shape[1])
+
+
+@kiln.jit
 def scores_of_four(k: Codes, of_all, start, last, low_queries, high_queries, scale_log2, PLAN: kl.constexpr):
     """Scores of a step's four-bit keys: queries are columns, and absorb the multipliers of keys."""
     TOKENS: kl.constexpr = PLAN.tokens // PLAN.lanes
     low, both = fours_and_bytes(k.load(of_all, start, last, PLAN))
     key = in_lanes(side_by_side(keys_of(low, PLAN), keys_of(both, PLAN)), PLAN)
-    low_step, low_zero = steps_and_zeros(k.of_groups(of_all, start, last, 0, PLAN), 0)
-    high_step, high_zero = steps_and_zeros(k.of_groups(of_all, start, last, 1, PLAN), 1)
+    low_step, low_zero = steps_and_zeros(of_lanes(k.of_groups(of_all, start, last, 0, PLAN), PLAN), 0)
+    high_step, high_zero = steps_and_zeros(of_lanes(k.of_groups(of_all, start, last, 1, PLAN), PLAN), 1)
     # q_low · low + q_high · high is q_high · (low + high) + (q_low - q_high) · low.
     of_both = product(high_queries, high_step[:, None, :])
     of_low = product_less(low_queries, low_step[:, None, :], of_both)
@@ -591,14 +601,17 @@ def quantized_plan(
     rows = group * queries
     # Each lane has its own groups of keys.
     lanes = WARPS if tile_side(rows) * size <= 2048 else 1
-    tokens = MULTIPLE
     tile = min(tile_side(rows), 64)
+    tiles = batch * k_heads * -(-rows // tile)
     # Queries as columns, if eight are enough and there are registers for them: half as many sums to rescale.
     in_columns = machine.gpu and rows <= 8 and lanes == WARPS
+    tokens = MULTIPLE
     if in_columns:
         tile = 8
+        # Few short shares: half as many tokens for each warp.
+        if length <= LONG_SHARE and tiles * -(-length // 64) <= machine.processors and not paged:
+            tokens = 64
     slot = tokens * size * bits // 4 + tokens * 8 * (8 // bits)
-    tiles = batch * k_heads * -(-rows // tile)
     most = max(1, -(-length // tokens))
     plan = DecodePlan(tile, tokens, size, size, group, queries, lanes, 1, max(LEAST_SPLIT, tokens), 0, WARPS, bits=bits)
     # Two programs per multiprocessor (with four bits three, if shares are very long), so that each widens codes during
@@ -609,9 +622,9 @@ def quantized_plan(
     elif tiles * length >= 2 * workers * LONG_SHARE:
         workers *= 2
     splits = fewest_splits(min(even_splits(tiles, workers), most), length, tokens)
-    # A third slot is worth its memory for whole sequences, unless they are short.
+    # A third slot is worth its memory for whole sequences, unless they are short, and for steps of 64 tokens.
     stages = max(2, min(3, SHARED // 2 // slot)) if machine.gpu else 0
-    if in_columns and (bits == 4 or splits > 1 or length <= LONG_SHARE):
+    if in_columns and tokens == MULTIPLE and (bits == 4 or splits > 1 or length <= LONG_SHARE):
         stages = 2
     # All programs of a multiprocessor at once, if there are four for each: a few registers spill to memory.
     crowded = in_columns and bits == 4 and splits == 1 and tiles > 3 * machine.processors
