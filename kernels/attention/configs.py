@@ -26,6 +26,7 @@ class AttentionPlan:
     splits     programs that share the keys of a block of queries
     in_turn    groups issue the products of a step in turn, so that softmax of one runs under products of another
     guess      steps without a mask try the maximum of the steps before; where that was too low, warps do theirs again
+    early      the launch may begin while the one before it ends
     """
 
     m: int
@@ -41,6 +42,7 @@ class AttentionPlan:
     splits: int = 1
     in_turn: bool = False
     guess: bool = True
+    early: bool = False
 
     def options(self, machine: Machine) -> dict[str, Any]:
         if not machine.gpu:
@@ -48,7 +50,8 @@ class AttentionPlan:
         if self.schedule == "attention":
             # Arrays that share storage get no schedule: then this many warps compute the products unscheduled.
             schedule = "pingpong" if self.in_turn and self.consumers > 1 else "attention"
-            return options(schedule=schedule, stages=self.stages, consumers=self.consumers, num_warps=8)
+            early = {"pdl": True} if self.early else {}
+            return options(schedule=schedule, stages=self.stages, consumers=self.consumers, num_warps=8, **early)
         return options(num_warps=self.num_warps)
 
 
@@ -339,10 +342,11 @@ def spread(
     plan: AttentionPlan, lengths: Lengths, heads: int, sizes: tuple[int, int], machine: Machine, turns: bool
 ) -> AttentionPlan:
     """For few programs, the plan that should be the fastest: with two groups, in turn if ``turns`` allows it, or one,
-    and one or several programs for the keys of a block of queries. Several were not timed with turns. Other plans stay
-    as they are."""
+    and one or several programs for the keys of a block of queries. Several were not timed with turns. What such a
+    launch takes to begin is much of its time, so it begins early. Other plans stay as they are."""
     if not is_few(plan, lengths, heads, sizes, machine):
         return plan
+    plan = dataclasses.replace(plan, early=True)
     best = dataclasses.replace(plan, in_turn=turns)
     for tile in (best, dataclasses.replace(plan, m=64, consumers=1, in_turn=False)):
         most = machine.processors // tiles_of(tile, lengths, heads)

@@ -171,3 +171,15 @@ def test_shares_without_roles(rng, emulated, counters, plan):
 
 def test_few_programs_share_keys_by_default(rng, in_orders, counters):
     check(rng, in_orders, 130, 1100, plan=None)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [replace(PLAN, early=True, in_turn=True), replace(PLAN, early=True, splits=3), replace(ONE_GROUP, early=True)],
+    ids=["in turn", "shares", "one group"],
+)
+def test_launches_that_begin_early(rng, in_orders, emulated, plan):
+    """Each role waits for the launch before: the emulator faults if one accesses memory before that."""
+    emulated.used.clear()
+    check(rng, in_orders, 130, 300, heads=2, causal=True, plan=plan)
+    assert "griddepcontrol" in emulated.used

@@ -205,7 +205,7 @@ def test_few_programs_have_the_plan_that_was_the_fastest():
     for heads, tokens, causal, times in measured():
         plan = default(tokens, heads, causal)
         assert plan == AttentionPlan(plan.m, 128, "attention", consumers=plan.m // 64, parts=4, splits=plan.splits,
-                                     in_turn=plan.in_turn)  # fmt: skip
+                                     in_turn=plan.in_turn, early=True)  # fmt: skip
         assert times[short(plan)] <= 1.03 * min(times.values()), (heads, tokens, causal, plan)
 
 
@@ -230,6 +230,7 @@ def test_only_few_programs_share_keys(causal):
         alone = default(tokens, heads, causal, sizes=(size, size), ragged=True)
         few = heads * -(-tokens // 128) <= DEFAULT_GPU.processors
         assert plan == alone or few
+        assert plan.early == few, "only few programs begin while the launch before ends"
         if few:
             assert heads * -(-tokens // plan.m) * plan.splits <= DEFAULT_GPU.processors
             assert plan.m == 64 * plan.consumers and plan.n == alone.n
