@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import code_of_ptx as code
 import pytest
@@ -15,14 +16,15 @@ from kiln.kernels.machine import of_target
 TOKENS = 4096
 
 
-def ring_of(row: str, page_size: int, size: int, batch: int = 1) -> tuple[DecodePlan, object]:
-    """The default plan of a paged cache, 32 heads over 8, and its code as PTX."""
+def ring_of(row: str, page_size: int, size: int, batch: int = 1, **changes) -> tuple[DecodePlan, object]:
+    """The default plan of a paged cache, 32 heads over 8, with changes, and its code as PTX."""
     pages = -(-TOKENS // page_size)
     q, k, v = blank((batch, 32, size), "float16"), *(blank((8, page_size, 8, size), "float16") for _ in range(2))
     table, lengths = blank((batch, pages), "int32"), blank((batch,), "int32")
     machine = of_target(row)
-    (launch,) = launches_of(lambda: decode_attention(q, k, v, lengths, block_table=table), machine)
-    plan = decode_plan(batch, 8, 4, 1, size, 2, pages * page_size, machine, paged=True)
+    plan = replace(decode_plan(batch, 8, 4, 1, size, 2, pages * page_size, machine, paged=True), **changes)
+    given = plan if changes else None
+    (launch,) = launches_of(lambda: decode_attention(q, k, v, lengths, block_table=table, plan=given), machine)
     assert launch.options["schedule"] == "simple" and launch.options["stages"] == plan.stages
     return plan, launch.compile(row, to="ptx")
 
@@ -59,7 +61,8 @@ def test_on_other_targets(row: str, slots: int | None, page_size: int):
 
 @pytest.mark.parametrize("page_size", [1, 48])
 def test_where_one_program_reads_a_sequence(page_size: int):
-    """Pages are then looked up in the step that needs them."""
+    """Pages are looked up ahead there, too, or in the step that needs them."""
     plan, artifact = ring_of("sm_90a", page_size, 128, batch=64)
-    assert not plan.ahead
+    assert plan.ahead and plan.stages == 2
     check_ring(plan, artifact)
+    check_ring(*ring_of("sm_90a", page_size, 128, batch=64, ahead=False, stages=3))
