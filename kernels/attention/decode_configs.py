@@ -158,10 +158,10 @@ def decode_plan(
     most = max(1, -(-length // LEAST_SPLIT))
     alone = even_splits(tiles, machine.processors)
     doubled = paged and (tiles * length >= 2 * machine.processors * LONG_SHARE or 1 < alone <= 3)
-    workers = machine.processors * (2 if doubled else 1)
-    shares = max(1, min(splits or even_splits(tiles, workers), most if splits is None else splits))
     if splits is None:
-        shares = fewest_splits(shares, length, tokens)
+        workers = machine.processors * (2 if doubled else 1)
+        splits = fewest_splits(min(even_splits(tiles, workers), most), length, tokens)
+    shares = max(1, splits)
     # A slot for each step, if a share has only two; and of more programs than processors, which hide each other's
     # waits, more fit with two slots.
     crowded = tiles > machine.processors and shares == 1
@@ -238,7 +238,8 @@ def even_splits(tiles: int, workers: int) -> int:
 
 
 def fewest_splits(splits: int, length: int, tokens: int) -> int:
-    """As few shares as take no more steps of ``tokens`` each than ``splits`` would."""
+    """As few shares as take no more steps of ``tokens`` each than ``splits`` would; one at least, and no more than
+    there are steps."""
     steps = max(1, -(-length // tokens))
     return -(-steps // -(-steps // splits))
 

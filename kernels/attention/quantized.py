@@ -612,7 +612,6 @@ def quantized_plan(
         if length <= LONG_SHARE and tiles * -(-length // 64) <= machine.processors and not paged:
             tokens = 64
     slot = tokens * size * bits // 4 + tokens * 8 * (8 // bits)
-    most = max(1, -(-length // tokens))
     plan = DecodePlan(tile, tokens, size, size, group, queries, lanes, 1, max(LEAST_SPLIT, tokens), 0, WARPS, bits=bits)
     # Two programs per multiprocessor (with four bits three, if shares are very long), so that each widens codes during
     # the other's waits, if shares are long enough to hide the cost of handing in more of them.
@@ -621,7 +620,7 @@ def quantized_plan(
         workers *= 3
     elif tiles * length >= 2 * workers * LONG_SHARE:
         workers *= 2
-    splits = fewest_splits(min(even_splits(tiles, workers), most), length, tokens)
+    splits = fewest_splits(even_splits(tiles, workers), length, tokens)
     # A third slot is worth its memory for whole sequences, unless they are short, and for steps of 64 tokens.
     stages = max(2, min(3, SHARED // 2 // slot)) if machine.gpu else 0
     if in_columns and tokens == MULTIPLE and (bits == 4 or splits > 1 or length <= LONG_SHARE):

@@ -64,6 +64,9 @@ private:
   void cloneSoftmax(IRMapping &map, Operation *known = nullptr);
   bool mayBeSkipped(Operation &op);
   void cloneEnd(IRMapping &map, Value sum, bool isFirst, State &state);
+  /// What the next step begins with: the second product's left operand, and what the loop carries, with that product
+  /// still to be added.
+  void endStep(scf::ForOp from, tile::DotOp sums, IRMapping &map, State &state);
   void fill(Ring &ring, IRMapping &map, Value &cursor);
   Value receive(Ring &ring, Value cursor);
   Value oriented(Ring &ring, Value memory);
@@ -194,10 +197,14 @@ void Writer::cloneEnd(IRMapping &map, Value sum, bool isFirst, State &state) {
     else if (rescales || &op == chain.rounding)
       b.clone(op, map);
   }
-  state.factor = map.lookup(chain.sums.getLhs());
+  endStep(loop, chain.sums, map, state);
+}
+
+void Writer::endStep(scf::ForOp from, tile::DotOp sums, IRMapping &map, State &state) {
+  state.factor = map.lookup(sums.getLhs());
   state.carried.clear();
-  for (auto [i, value] : llvm::enumerate(loop.getYieldedValues()))
-    state.carried.push_back(map.lookupOrDefault(i == chain.accumulator ? chain.sums.getAcc() : value));
+  for (auto [i, value] : llvm::enumerate(from.getYieldedValues()))
+    state.carried.push_back(map.lookupOrDefault(i == chain.accumulator ? sums.getAcc() : value));
 }
 
 State Writer::firstStep(Role role, IRMapping &map, Value begin, Value query, ArrayRef<Value> cursors) {
@@ -343,10 +350,7 @@ void Writer::guessStep(IRMapping &map, State &state, Value query, Value keys, Va
   for (Operation &op : from.getBody()->without_terminator())
     if (guess->behind.contains(&op) && &op != guess->rounding)
       b.clone(op, map);
-  state.factor = map.lookup(guess->sums.getLhs());
-  state.carried.clear();
-  for (auto [i, value] : llvm::enumerate(from.getYieldedValues()))
-    state.carried.push_back(map.lookupOrDefault(i == chain.accumulator ? guess->sums.getAcc() : value));
+  endStep(from, guess->sums, map, state);
 }
 
 void Writer::lastStep(Role role, IRMapping &map, State &state) {
