@@ -15,21 +15,25 @@ using namespace kiln::kgpu;
 
 // Loops with a constant trip count of up to this are followed exactly.
 static constexpr int64_t kMaxKnownTrips = 256;
-// Trip counts of loops that contain loops: enough to expose a cursor that is not carried on.
-static constexpr int64_t kOuterTrips[] = {0, 1, 2, 3};
-// Runs in which all loops have the same trip count, and runs in which each has its own.
-static constexpr unsigned kUniformRuns = 8, kMixedRuns = 20;
+// The most trips of loops that contain loops: enough to expose a cursor that is not carried on.
+static constexpr unsigned kOuterTrips = 3;
+static constexpr unsigned kInnerTrips = 8;
+// Runs in which all outer loops have the same trip count and all inner ones too, the first one without outer trips, and
+// runs in which each loop has its own.
+static constexpr unsigned kUniformRuns = 1 + kOuterTrips * kInnerTrips, kMixedRuns = 20;
 
-/// Around multiples of the number of slots, and beyond what conditions may distinguish at both ends of a loop.
+/// Beyond what conditions may distinguish at both ends of a loop.
+static int64_t longest(int64_t slots) { return 2 * Assumptions::window(slots) + 3; }
+
+/// Around multiples of the number of slots.
 static int64_t innerTrips(unsigned index, int64_t slots) {
-  int64_t longest = 2 * Assumptions::window(slots) + 3;
-  const int64_t trips[kUniformRuns] = {0, 1, 2, slots - 1, slots, slots + 1, 2 * slots + 1, longest};
-  return trips[index % kUniformRuns];
+  const int64_t trips[kInnerTrips] = {0, 1, 2, slots - 1, slots, slots + 1, 2 * slots + 1, longest(slots)};
+  return trips[index];
 }
 
 Assumptions::Assumptions(unsigned run, int64_t slots) : run(run), slots(slots) {}
 
-unsigned Assumptions::runs(bool varies) { return varies ? kUniformRuns + kMixedRuns : std::size(kOuterTrips); }
+unsigned Assumptions::runs(bool varies) { return varies ? kUniformRuns + kMixedRuns : 1 + kOuterTrips; }
 
 unsigned Assumptions::keyOf(ArrayRef<uint64_t> parts) {
   return keys.try_emplace(std::vector<uint64_t>(parts.begin(), parts.end()), unsigned(keys.size())).first->second;
@@ -48,12 +52,16 @@ int64_t Assumptions::choose(unsigned key, int64_t limit) const {
 
 int64_t Assumptions::trips(unsigned key, bool outer) const {
   unsigned index = run < kUniformRuns ? run : unsigned(choose(key, kUniformRuns));
-  return outer ? kOuterTrips[index % std::size(kOuterTrips)] : innerTrips(index, slots);
+  if (index == 0)
+    return 0;
+  unsigned inner = (index - 1) % kInnerTrips, round = (index - 1) / kInnerTrips;
+  // The next run has the next count of either kind.
+  return outer ? 1 + (inner + round) % kOuterTrips : innerTrips(inner, slots);
 }
 
-int64_t Assumptions::manyTrips(unsigned key) const {
-  return innerTrips(kUniformRuns - 1, slots) + choose(key, slots + 1);
-}
+int64_t Assumptions::shortfall(unsigned key) const { return run < kUniformRuns ? 2 : choose(key, 3); }
+
+int64_t Assumptions::manyTrips(unsigned key) const { return longest(slots) + choose(key, slots + 1); }
 
 //===----------------------------------------------------------------------===//
 // The parts of a role that matter
@@ -202,15 +210,23 @@ void RoleScalars::set(Value value, const Scalar &scalar) {
       foresee(loop);
 }
 
-/// Conditions in front of the loop use its end too, and where it begins.
+/// Conditions in front of the loop use its end too, and where it begins. If it begins where another loop ends, they may
+/// do so before that is known: then the other loop is assumed to run as often as any.
 void RoleScalars::foresee(scf::ForOp loop) {
   auto isAt = [&](Value bound) { return scalars.contains(bound) || matchPattern(bound, m_Constant()); };
-  if (!llvm::all_of(ValueRange{loop.getLowerBound(), loop.getUpperBound(), loop.getStep()}, isAt))
+  scf::ForOp before;
+  if (!isAt(loop.getLowerBound()))
+    before = role.ends.lookup(loop.getLowerBound());
+  scf::ForOp first = before ? before : loop;
+  if (!llvm::all_of(ValueRange{first.getLowerBound(), first.getStep(), loop.getUpperBound(), loop.getStep()}, isAt))
     return;
-  int64_t step = stepOf(loop.getStep());
-  numberOf(loop.getLowerBound());
-  if (!known(scalarOf(loop.getUpperBound())))
-    assumeEnd(loop.getLowerBound(), loop.getUpperBound(), role.outerLoops.contains(loop), step);
+  int64_t step = stepOf(loop.getStep()), begin = numberOf(first.getLowerBound());
+  Scalar end = scalarOf(loop.getUpperBound());
+  if (known(end))
+    return;
+  if (before)
+    begin += stepOf(before.getStep()) * assumed.trips(assumed.keyOf({Loop, end.key}), role.outerLoops.contains(before));
+  assumeEnd(loop.getLowerBound(), begin, loop.getUpperBound(), role.outerLoops.contains(loop), step);
 }
 
 /// If the value is a constant more than another one: that, and the constant.
@@ -232,9 +248,8 @@ static std::pair<Value, int64_t> withoutConstants(Value value) {
   return {value, sum};
 }
 
-void RoleScalars::assumeEnd(Value lowerBound, Value end, bool outer, int64_t step) {
+void RoleScalars::assumeEnd(Value lowerBound, int64_t begin, Value end, bool outer, int64_t step) {
   unsigned key = scalarOf(end).key;
-  int64_t begin = numberOf(lowerBound);
   // A loop from x to x + 256 runs equally often whatever x is, and conditions in it may be folded on that ground.
   auto [from, before] = withoutConstants(lowerBound);
   auto [to, behind] = withoutConstants(end);
@@ -246,8 +261,9 @@ void RoleScalars::assumeEnd(Value lowerBound, Value end, bool outer, int64_t ste
   }
   assumed.varies |= !outer;
   int64_t trips = assumed.trips(key, outer);
-  // The last iteration need not be a whole step.
-  int64_t number = begin + trips * step - (trips ? assumed.choose(key, step) : 0);
+  // The last iteration need not be a whole step. A loop without any may end before it begins: behind a peeled step it
+  // begins a step later than what the kernel counts.
+  int64_t number = begin + trips * step - (trips ? assumed.choose(key, step) : step * assumed.shortfall(key));
   assumed.assume(key, number);
   // Conditions may use the value it was computed from instead: `i < n - 128` in a loop to n - 32.
   for (Value value = end; auto step = withoutConstant(value); value = step->first) {
@@ -283,7 +299,7 @@ RoleScalars::Trips RoleScalars::tripsOf(Value lowerBound, Value upperBound, Valu
   if (constant && !exact) // a very large count stands for any count beyond the windows at both ends
     assumed.assume(end.key, trips.first + assumed.manyTrips(end.key) * trips.step);
   else if (!known(end) || countTo(*known(end)) > kMaxKnownTrips)
-    assumeEnd(lowerBound, upperBound, outer, trips.step);
+    assumeEnd(lowerBound, trips.first, upperBound, outer, trips.step);
   trips.count = countTo(*known(end));
   trips.assumed = !exact;
   trips.key = assumed.keyOf({Loop, begin.key, end.key, width.key});

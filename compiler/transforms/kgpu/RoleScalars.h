@@ -44,7 +44,9 @@ public:
   int64_t choose(unsigned key, int64_t limit) const;
   /// The trip count of a loop whose end has this key. `outer`: it contains loops.
   int64_t trips(unsigned key, bool outer) const;
-  /// The same for a loop known to run very often.
+  /// How many steps before it begins a loop ends that does not run.
+  int64_t shortfall(unsigned key) const;
+  /// The trip count of a loop known to run very often.
   int64_t manyTrips(unsigned key) const;
   /// Something other than the trip counts of outer loops was assumed.
   bool varies = false;
@@ -99,8 +101,9 @@ protected:
   bool decide(mlir::Value condition);
   /// The number, if known without a new assumption.
   std::optional<int64_t> known(const Scalar &scalar) const;
-  /// Assumes the upper bound of a loop, unless that is a constant more than the lower one. `outer`: it contains loops.
-  void assumeEnd(mlir::Value lowerBound, mlir::Value end, bool outer, int64_t step);
+  /// Assumes the upper bound of a loop, unless that is a constant more than the lower one, which is `begin`. `outer`:
+  /// the loop contains loops.
+  void assumeEnd(mlir::Value lowerBound, int64_t begin, mlir::Value end, bool outer, int64_t step);
   /// How often a loop with these bounds runs in this run.
   struct Trips {
     int64_t first = 0, step = 1, count = 0;

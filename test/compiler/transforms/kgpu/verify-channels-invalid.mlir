@@ -105,10 +105,42 @@ func.func @condition_of_one_role(%if: i1) {
 
 // -----
 
+// Two slots are acquired, and the second one is committed first.
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @commits_out_of_order() {
+  %ch = kgpu.channel threads fillers 4 readers 4 : !ring
+  kgpu.roles @store warps 4 {
+    %v1 = arith.constant dense<1.0> : tensor<64xf32>
+    %c0 = kgpu.cursor : !kgpu.cursor<2>
+    %c1 = kgpu.advance %c0 : !kgpu.cursor<2>
+    %s0 = kgpu.acquire %ch[%c0] : !ring -> !m
+    kgpu.local_store %v1, %s0 : tensor<64xf32>, !m
+    %s1 = kgpu.acquire %ch[%c1] : !ring -> !m
+    kgpu.local_store %v1, %s1 : tensor<64xf32>, !m
+    // expected-error @below {{expected the cursor at place 0 (because a role commits each slot of the ring once, in order), got place 1}}
+    kgpu.commit %ch[%c1] : !ring
+    kgpu.commit %ch[%c0] : !ring
+    kgpu.end_role
+  } @load warps 4 {
+    %c0 = kgpu.cursor : !kgpu.cursor<2>
+    %c1 = kgpu.advance %c0 : !kgpu.cursor<2>
+    %s0 = kgpu.receive %ch[%c0] : !ring -> !m
+    kgpu.release %ch[%c0] : !ring
+    %s1 = kgpu.receive %ch[%c1] : !ring -> !m
+    kgpu.release %ch[%c1] : !ring
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
 // The hundredth iteration does more than the others: unrolling a few iterations would not show it.
 !m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
 !ring = !kgpu.channel<2 x (!m)>
 func.func @condition_far_inside(%n: i32) {
+  // expected-error @below {{expected role @store to commit each slot that it acquires (because its consumers would wait forever), got 0 of 1}}
   %ch = kgpu.channel threads fillers 4 readers 4 : !ring
   kgpu.roles @store warps 4 {
     %zero = arith.constant 0 : i32
@@ -121,7 +153,6 @@ func.func @condition_far_inside(%n: i32) {
       kgpu.local_store %v1, %s : tensor<64xf32>, !m
       %is = arith.cmpi ne, %i, %far : i32
       scf.if %is {
-        // expected-error @below {{expected the cursor at place 0 (because a role commits each slot of the ring once, in order), got place 1}}
         kgpu.commit %ch[%c] : !ring
       }
       %next = kgpu.advance %c : !kgpu.cursor<2>
