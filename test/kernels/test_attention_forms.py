@@ -363,24 +363,26 @@ def test_heads_in_one_tile_compile_if_results_go_through_shared_memory(target):
         ((128, 128), 128, {"causal": True}, 3250),
         ((128, 128), 128, {"window": (1024, 0)}, 3400),
         ((192, 128), 96, {"causal": True}, 2950),
-        ((256, 256), 96, {"causal": True}, 3100),
+        ((256, 256), 96, {"causal": True}, 2200),
     ],
 )
 def test_what_compiling_costs_before_the_assembler(sizes, keys, options, most):
     """The assembler's time follows from the number of instructions. There are three copies of each product and of the
     softmax: before the loops, in the steps without a mask and in those with one (the last product is after them).
-    Where steps guess, theirs is the copy that mends, with scores by single warps. LLVM's back end takes less than half
-    the time of all that precedes it (for windows it took 1.25 times as long)."""
+    Where steps guess, theirs is the copy that mends, with scores by single warps. Heads of 256 have one loop, and two
+    copies. LLVM's back end takes less than half the time of all that precedes it (for windows it took 1.25 times as
+    long)."""
     q, v = blank((4, 4096, 16, sizes[0]), "float16"), blank((4, 4096, 16, sizes[1]), "float16")
     (launch,) = launches_of(lambda: attention(q, blank_like(q), v, **options), DEFAULT_GPU)
     artifacts = [launch.compile("sm_90a", to="ptx") for _ in range(3)]
     text = artifacts[0].output
     assert text.count(";\n") <= most
     guesses = sizes[1] <= 128
+    copies = 3 if guesses else 2
     # Of a thread's scores, and for its two rows.
-    assert text.count("ex2.approx") == 3 * (keys // 2 + 2) + guesses * keys // 2
+    assert text.count("ex2.approx") == copies * (keys // 2 + 2) + guesses * keys // 2
     assert text.count("mma.sync") == guesses * keys // 8 * sizes[0] // 16
-    assert text.count("wgmma.mma_async") == 3 * (sizes[0] + keys) // 16
+    assert text.count("wgmma.mma_async") == copies * (sizes[0] + keys) // 16
     least = {stage: min(x.timings[stage] for x in artifacts) for stage in artifacts[0].timings}
     assert least.pop("ptx") < 0.8 * sum(least.values())
 

@@ -190,6 +190,16 @@ FORMS = {
 }
 
 
+@pytest.mark.parametrize(
+    ("form", "loops"),
+    [("sinks", 2), ("window", 2), ("alibi", 2), ("alibi of 256", 1), ("heads of 256", 1), ("heads of 192 and 128", 2)],
+)
+def test_masked_steps_have_their_own_loop_unless_heads_are_wide(form, loops, tmp_path: Path):
+    """Each loop waits once for the scores, with the second product in flight."""
+    _, sass = assembled(FORMS[form], tmp_path)
+    assert len(re.findall(r"WARPGROUP\.DEPBAR\.LE\s+gsb0, 0x1", sass)) == loops
+
+
 @pytest.mark.parametrize("size", [64, 128])
 @pytest.mark.parametrize(("slopes", "operations"), [(None, 2), (SLOPES, 3)], ids=["plain", "slopes"])
 def test_causal_slopes_take_one_more_operation_per_score(size, slopes, operations, tmp_path: Path):

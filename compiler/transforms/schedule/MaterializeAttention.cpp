@@ -77,6 +77,8 @@ private:
   Value settle(Value sum, int32_t pending) { return MmaWaitOp::create(b, sum.getType(), sum, pending); }
   Value advance(Value cursor) { return AdvanceOp::create(b, cursor.getType(), cursor); }
   void release(Ring &ring, Value cursor) { ReleaseOp::create(b, ring.channel, cursor, /*when=*/Value()); }
+  /// Whether steps that take the branch of the last steps have a loop of their own.
+  bool peelsLate();
   /// The first step that takes the branch of the last steps.
   Value firstLate(IRMapping &map, Value begin, Value second, Value end);
 
@@ -366,6 +368,13 @@ void Writer::lastStep(Role role, IRMapping &map, State &state) {
   state.valuesAt = advance(state.valuesAt);
 }
 
+/// Where sums are wide, a step is mostly products and corrections: a branch around the mask then costs no time, and one
+/// loop is half the code. Steps that guess lose 2 to 7 % by it, and narrower ones registers, until they spill.
+bool Writer::peelsLate() {
+  constexpr int64_t wide = 128; // sums per thread
+  return chain.late && (guess || chain.sums.getType().getNumElements() < wide * 128 * schedule.consumers);
+}
+
 Value Writer::firstLate(IRMapping &map, Value begin, Value second, Value end) {
   auto compare = chain.late.getCondition().getDefiningOp<arith::CmpIOp>();
   using arith::CmpIPredicate;
@@ -421,7 +430,7 @@ void Writer::writeLoop(Role role, IRMapping &map, MutableArrayRef<Value> cursors
     State state = firstStep(role, inside, begin, queries, cursors.drop_front());
     b.setLoc(loop.getLoc());
     Value second = arith::AddIOp::create(b, begin, map.lookupOrDefault(loop.getStep()));
-    if (chain.late) {
+    if (peelsLate()) {
       Value between = firstLate(map, begin, second, end);
       state = steps(role, map, second, between, queries, state, /*late=*/false);
       state = steps(role, map, between, end, queries, state, /*late=*/true);
