@@ -106,13 +106,13 @@ def test_five_products(size, causal, in_turns, tmp_path: Path):
     said, sass = compiled(found["keys_kernel"], "sm_90a", tmp_path)
     assert "Used 168 registers" in said and max(map(int, re.findall(r"(\d+) bytes spill", said))) <= 32
     assert not re.search(r"\(C7\d+\)|warning", said), said
-    # What spills does so once per program.
-    assert len(loops_of(sass)) == (2 if causal else 1)
+    # What spills does so once per program. Heads of 64 have a loop for steps that mask; wider ones have a branch.
+    loops = 2 if causal and size == 64 else 1
+    assert len(loops_of(sass)) == loops
     assert not any(re.search(r"\b(LDL|STL)\b", body) for body in loops_of(sass))
     # A step is written twice where its loop is rotated; the loop of steps that mask is not. Behind the last step comes
     # the part that would be the next one's.
-    steps = 3 if causal else 2
-    loops = 2 if causal else 1
+    steps = loops + 1
     assert len(re.findall(r"UTMAREDG\.2D\.ADD", sass)) == loops and not re.search(r"\bRED\.E|ATOM", sass)
     assert in_turns == bool(re.search(r"LD\.E\.STRONG\.GPU|LDG\.E\.STRONG\.GPU", sass))
     # In the order in which tensor cores hold a part, a thread stores 16 bytes at a time.
