@@ -263,7 +263,7 @@ def keys_kernel(
                 dkey, dvalue = walked.step(listed.key(at), dkey, dvalue, scale, terms, visible, True, FORM)
         else:
             MASKS: kl.constexpr = visible.CAUSAL or visible.right is not None
-            # Where dq is made, too, steps of wide heads have a branch instead: that is as fast and half the code.
+            # Where dq is made, too, steps of wide heads have a branch instead: as fast, and less to compile.
             BRANCH: kl.constexpr = MASKS and dq is not None and FORM.SIZE > 64
             if MASKS and not BRANCH:
                 for start in kl.range(begin, common, FORM.M, num_stages=1):

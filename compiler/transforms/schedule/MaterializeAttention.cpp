@@ -63,6 +63,8 @@ private:
   void cloneScalars(IRMapping &map);
   void cloneSoftmax(IRMapping &map, Operation *known = nullptr);
   bool mayBeSkipped(Operation &op);
+  /// Elements of the accumulator in each thread.
+  int64_t sumsPerThread() { return chain.sums.getType().getNumElements() / (128 * schedule.consumers); }
   void cloneEnd(IRMapping &map, Value sum, bool isFirst, State &state);
   /// What the next step begins with: the second product's left operand, and what the loop carries, with that product
   /// still to be added.
@@ -183,9 +185,8 @@ void Writer::cloneSoftmax(IRMapping &map, Operation *known) {
 /// Multiplies each row of the accumulator by a factor, which is 1 where the row's maximum has not changed, and each
 /// thread performs enough multiplications to make a vote worthwhile.
 bool Writer::mayBeSkipped(Operation &op) {
-  constexpr int64_t worth = 64, threads = 128; // measured: half as many cost less than a vote
-  return isa<arith::MulFOp>(op) && op.getOperand(1).getDefiningOp<tile::BroadcastOp>() &&
-         chain.sums.getType().getNumElements() >= worth * threads * schedule.consumers;
+  constexpr int64_t worth = 64; // measured: half as many cost less than a vote
+  return isa<arith::MulFOp>(op) && op.getOperand(1).getDefiningOp<tile::BroadcastOp>() && sumsPerThread() >= worth;
 }
 
 /// After the wait for the second product: its operand registers are free, and its sum can be rescaled.
@@ -369,10 +370,10 @@ void Writer::lastStep(Role role, IRMapping &map, State &state) {
 }
 
 /// Where sums are wide, a step is mostly products and corrections: a branch around the mask then costs no time, and one
-/// loop is half the code. Steps that guess lose 2 to 7 % by it, and narrower ones registers, until they spill.
+/// loop is a copy of the step less. Steps that guess lose 2 to 7 % by it, and narrower ones spill.
 bool Writer::peelsLate() {
-  constexpr int64_t wide = 128; // sums per thread
-  return chain.late && (guess || chain.sums.getType().getNumElements() < wide * 128 * schedule.consumers);
+  constexpr int64_t wide = 128;
+  return chain.late && (guess || sumsPerThread() < wide);
 }
 
 Value Writer::firstLate(IRMapping &map, Value begin, Value second, Value end) {
