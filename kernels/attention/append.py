@@ -175,15 +175,18 @@ class Group:
 
 
 @kiln.jit
-def lane_bytes(codes: Codes, of_all, place, inside, channel, KEYS: kl.constexpr, CHANNELS: kl.constexpr):
-    """The address of the byte of a token (if ``inside``) and a channel in a head's block."""
+def lane_bytes(codes: Codes, of_all, place, inside, channel, KEYS: kl.constexpr, PLAN: kl.constexpr):
+    """The address of the byte of a token (if ``inside``) and a channel (of four bits, of the first half) in a head's
+    block."""
+    CHANNELS: kl.constexpr = PLAN.size * PLAN.bits // 8
     token = place % BLOCK
     if KEYS:
         lane = token % 8 * 4 + channel // 2 % 4
         byte = channel % 2 + channel // 8 % 2 * 2 + channel // 16 * 4 + token // 8 * (CHANNELS // 4)
     else:
         lane = channel % 8 * 4 + token // 2 % 4
-        byte = token % 2 + token // 8 * 2 + channel // 8 * 4
+        of_token = token % 2 + token // 8 * 2 if PLAN.bits == 8 else token // 8 + token % 2 * 2
+        byte = of_token + channel // 8 * 4
     block = codes.number(of_all, place // BLOCK, inside)
     return codes.data + (block * 32 + lane) * (CHANNELS // 2) + byte
 
@@ -211,9 +214,9 @@ def store_eight(codes: Codes, of_all, group: Group, low, high, KEYS: kl.constexp
     scale = scale.to(kl.float32)
     scale = kl.where(scale == 0.0, 1.0, scale)
     low, high = kl.clamp(whole_of(low, scale), -127.0, 127.0), kl.clamp(whole_of(high, scale), -127.0, 127.0)
-    at = lane_bytes(codes, of_all, place, new, column, KEYS, PLAN.size)
+    at = lane_bytes(codes, of_all, place, new, column, KEYS, PLAN)
     kl.store(at, (low + 128.0).to(kl.uint8), mask=new & (column < PLAN.size))
-    at = lane_bytes(codes, of_all, place, new, column + PLAN.size // 2, KEYS, PLAN.size)
+    at = lane_bytes(codes, of_all, place, new, column + PLAN.size // 2, KEYS, PLAN)
     kl.store(at, (high + 128.0).to(kl.uint8), mask=new & (column < PLAN.size))
 
 
@@ -266,7 +269,7 @@ def store_four(codes: Codes, of_all, group: Group, low, high, KEYS: kl.constexpr
         high_bits, high_zero = low_bits, low_zero
         store_word(codes.ranges + place_of_token(codes, of_all, place, place >= 0), low_bits, low_zero, place >= 0)
     code = code_of(low, low_bits, low_zero) + code_of(high, high_bits, high_zero) * 16
-    kl.store(lane_bytes(codes, of_all, place, place >= 0, column, KEYS, PLAN.size // 2), code.to(kl.uint8), mask=whole)
+    kl.store(lane_bytes(codes, of_all, place, place >= 0, column, KEYS, PLAN), code.to(kl.uint8), mask=whole)
 
 
 @kiln.jit

@@ -128,6 +128,26 @@ def fours(bytes_):
 
 
 @kiln.jit
+def _fours_of_pairs(pair):
+    return _bits(pair & 15), _bits(pair & 240), _bits(pair >> 8 & 15), _bits(pair >> 8 & 240)
+
+
+@kiln.jit
+def fours_of_pairs(pairs):
+    """`fours` of the first bytes of pairs, and of the second ones."""
+    return kl.inline_asm_elementwise(
+        "{ .reg .b32 h; shr.b32 h, $4, 8; and.b32 $0, $4, 0x000F000F; and.b32 $1, $4, 0x00F000F0; "
+        "and.b32 $2, h, 0x000F000F; and.b32 $3, h, 0x00F000F0; }",
+        "=&r,=&r,=&r,=&r,r",
+        [pairs],
+        (kl.float16, kl.float16, kl.float16, kl.float16),
+        True,
+        2,
+        portable=_fours_of_pairs,
+    )
+
+
+@kiln.jit
 def _fours_and_bytes(byte):
     return _bits(byte & 15), _bits(byte)
 
@@ -301,16 +321,17 @@ class Codes:
         return True if self.pages is None else self.pages.WHOLE
 
     @kiln.jit
-    def load(self, of_all, start, last, PLAN: kl.constexpr):
-        """The bytes of a step: one row for each lane and block."""
-        WIDTH: kl.constexpr = PLAN.size * PLAN.bits // 16
+    def load(self, of_all, start, last, PLAN: kl.constexpr, PAIRS: kl.constexpr = False):
+        """The bytes of a step, or pairs of them: one row for each lane and block."""
+        WIDTH: kl.constexpr = PLAN.size * PLAN.bits // 16 // (2 if PAIRS else 1)
+        data = self.data.to(kl.pointer_type(kl.uint16)) if PAIRS else self.data
         row, column = kl.arange(0, PLAN.tokens * 2)[:, None], kl.arange(0, WIDTH)[None, :]
         if self.run:
             first = self.number(of_all, start // BLOCK, start < last) * (32 * WIDTH)
-            return kl.load(self.data + first + (row * WIDTH + column))
+            return kl.load(data + first + (row * WIDTH + column))
         block = start // BLOCK + row // 32
         first = self.number(of_all, block, block * BLOCK < last) * (32 * WIDTH)
-        return kl.load(self.data + first + (row % 32 * WIDTH + column))
+        return kl.load(data + first + (row % 32 * WIDTH + column))
 
     @kiln.jit
     def of_tokens(self, of_all, start, last, PLAN: kl.constexpr):
@@ -362,6 +383,15 @@ def values_of(x, PLAN: kl.constexpr):
 
 
 @kiln.jit
+def values_of_pairs(first, second, PLAN: kl.constexpr):
+    """`values_of` for rows of the first bytes of pairs, and of the second ones, of tokens eight further."""
+    BLOCKS: kl.constexpr = PLAN.tokens // BLOCK
+    HIGH: kl.constexpr = first.shape[1] // 2
+    x = kl.join(first, second).reshape(BLOCKS, 8, 4, HIGH, 2, 2)
+    return kl.permute(x, 0, 5, 2, 4, 3, 1).reshape(PLAN.tokens, HIGH * 8)
+
+
+@kiln.jit
 def side_by_side(low, high):
     """Concatenates the channels of the low and of the high bits."""
     if len(low.shape) == 3:
@@ -407,8 +437,8 @@ def values(v: Codes, of_all, start, last, PLAN: kl.constexpr):
     """A step's values, without the multiplier that is applied to weights, and scaled as by `fours`."""
     if PLAN.bits == 8:
         return values_of(numbers(v.load(of_all, start, last, PLAN)), PLAN)
-    low, high = fours(v.load(of_all, start, last, PLAN))
-    return side_by_side(values_of(low, PLAN), values_of(high, PLAN))
+    low, high, later_low, later_high = fours_of_pairs(v.load(of_all, start, last, PLAN, True))
+    return side_by_side(values_of_pairs(low, later_low, PLAN), values_of_pairs(high, later_high, PLAN))
 
 
 @kiln.jit
@@ -625,10 +655,16 @@ def quantized_plan(
     stages = max(2, min(3, SHARED // 2 // slot)) if machine.gpu else 0
     if in_columns and tokens == MULTIPLE and (bits == 4 or splits > 1 or length <= LONG_SHARE):
         stages = 2
-    # All programs of a multiprocessor at once, if there are four for each: a few registers spill to memory.
-    crowded = in_columns and bits == 4 and splits == 1 and tiles > 3 * machine.processors
+    # Of more programs than fit at once, three for each multiprocessor with a third slot; where they are short, four of
+    # which a few registers spill to memory.
+    registers = 0
+    if in_columns and bits == 4 and tiles * splits > 3 * machine.processors:
+        if length > 2 * LONG_SHARE:
+            registers, stages = 168, 3
+        elif splits == 1:
+            registers = 128
     in_turns = machine.gpu and splits > 1 and not paged
-    plan = replace(plan, stages=stages, splits=splits, in_turns=in_turns, registers=128 if crowded else 0)
+    plan = replace(plan, stages=stages, splits=splits, in_turns=in_turns, registers=registers)
     return merging(plan)
 
 

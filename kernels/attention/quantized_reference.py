@@ -2,7 +2,8 @@
 
 A head's codes lie in blocks of 16 tokens. Such a block is what the 32 lanes of a warp multiply: each lane's bytes are
 adjacent, in the order of its registers. For keys, lane 4 r + c has token r (and r + 8) and channels 2 c, 2 c + 1 of
-every eight; for values, tokens 2 c, 2 c + 1 (and 8 more) and channel r of every eight.
+every eight; for values, tokens 2 c, 2 c + 1 (and 8 more) and channel r of every eight. Values of four bits have tokens
+eight apart in adjacent bytes: as a number of 16 bits, both widen after one shift.
 """
 
 import numpy as np
@@ -11,7 +12,7 @@ BLOCK, GROUP = 16, 32
 MOST_STEP = 15.0
 
 
-def key_places(size):
+def key_places(size, bits):
     """For (token of a block, channel): the lane, and the element within the lane."""
     token, channel = np.meshgrid(np.arange(BLOCK), np.arange(size), indexing="ij")
     lane = token % 8 * 4 + channel // 2 % 4
@@ -19,10 +20,11 @@ def key_places(size):
     return lane, channel % 2 + channel // 8 % 2 * 2 + high * 4 + token // 8 * 4 * (size // 16)
 
 
-def value_places(size):
+def value_places(size, bits):
     token, channel = np.meshgrid(np.arange(BLOCK), np.arange(size), indexing="ij")
     lane = channel % 8 * 4 + token // 2 % 4
-    return lane, token % 2 + token // 8 * 2 + channel // 8 * 4
+    of_token = token % 2 + token // 8 * 2 if bits == 8 else token // 8 + token % 2 * 2
+    return lane, of_token + channel // 8 * 4
 
 
 def packed(codes, bits, places):
@@ -30,20 +32,20 @@ def packed(codes, bits, places):
     half of the channels."""
     tokens, size = codes.shape
     if bits == 4:
-        low, high = packed(codes[:, : size // 2], 8, places), packed(codes[:, size // 2 :], 8, places)
-        return low | high << 4
-    lane, place = places(size)
-    out = np.zeros((tokens // BLOCK, 32, size // 2), np.uint8)
-    out[:, lane, place] = codes.reshape(tokens // BLOCK, BLOCK, size)
+        codes = codes[:, : size // 2] | codes[:, size // 2 :] << 4
+    side = codes.shape[1]
+    lane, place = places(side, bits)
+    out = np.zeros((tokens // BLOCK, 32, side // 2), np.uint8)
+    out[:, lane, place] = codes.reshape(tokens // BLOCK, BLOCK, side)
     return out
 
 
 def unpacked(data, bits, places):
     """The inverse of `packed`."""
-    if bits == 4:
-        return np.concatenate([unpacked(data & 15, 8, places), unpacked(data >> 4, 8, places)], axis=1)
-    lane, place = places(data.shape[2] * 2)
-    return data[:, lane, place].reshape(-1, data.shape[2] * 2)
+    side = data.shape[2] * 2
+    lane, place = places(side, bits)
+    found = data[:, lane, place].reshape(-1, side)
+    return found if bits == 8 else np.concatenate([found & 15, found >> 4], axis=1)
 
 
 def nearest(x):

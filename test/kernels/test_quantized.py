@@ -89,13 +89,18 @@ def test_queries_are_columns():
 
 
 def test_plans_of_codes():
-    """Shares take steps in turns except with pages; if all programs fit at once, the registers are divided among
-    them."""
-    long, many = (
-        quantized_plan(batch, 8, 4, 1, 128, 4, length, DEFAULT_GPU) for batch, length in ((8, 32768), (64, 512))
+    """Shares take steps in turns except with pages; the registers are divided among many programs: long ones have more,
+    and another slot."""
+    long, brief, many, shared, few = (
+        quantized_plan(batch, 8, 4, 1, 128, 4, length, DEFAULT_GPU)
+        for batch, length in ((8, 32768), (64, 512), (64, 4096), (40, 4096), (32, 4096))
     )
     assert long.in_turns and not long.registers
-    assert many.splits == 1 and not many.in_turns and many.registers == 128
+    assert brief.splits == many.splits == 1 and not brief.in_turns and not many.in_turns
+    assert shared.splits > 1 and shared.in_turns
+    assert (brief.registers, brief.stages) == (128, 2)
+    assert (many.registers, many.stages) == (shared.registers, shared.stages) == (168, 3)
+    assert (few.registers, few.stages) == (0, 2)
     assert not quantized_plan(8, 8, 4, 1, 128, 4, 32768, DEFAULT_GPU, paged=True).in_turns
 
 
