@@ -138,10 +138,18 @@ static bool isUneven(const llvm::SCEV *value, const llvm::Loop &loop, llvm::Scal
          !evolution.hasComputableLoopEvolution(sum, &loop);
 }
 
-/// Uneven sums of a block that differ only by constants, such as the distances of keys from queries under a window,
-/// become one sum plus each constant. Loop strength reduction arrives at the same code, but tries all combinations of
-/// their terms first, which takes 0.2 s for 64 distances; it does not look beyond a frozen value.
-static void shareUnevenSums(llvm::Function &function, llvm::FunctionAnalysisManager &functions) {
+/// Whether a number grows by the same step in each turn of a loop and is only converted to floating point. (Addresses
+/// are left to loop strength reduction, which folds constants into them.)
+static bool becomesFloat(const llvm::Instruction &sum, const llvm::SCEV *value, const llvm::Loop &loop) {
+  auto *advancing = llvm::dyn_cast<llvm::SCEVAddRecExpr>(value);
+  return advancing && advancing->getLoop() == &loop && !sum.use_empty() &&
+         llvm::all_of(sum.users(), llvm::IsaPred<llvm::SIToFPInst>);
+}
+
+/// Such sums of a block that differ only by constants, as the distances of a thread's keys from its queries, become one
+/// sum plus each constant. Loop strength reduction arrives at the same code, but tries all combinations of their terms
+/// first, which takes 0.2 s for 64 distances; it does not look beyond a frozen value.
+static void shareSums(llvm::Function &function, llvm::FunctionAnalysisManager &functions) {
   constexpr unsigned kFewest = 16;
   struct Group {
     const llvm::SCEV *first;
@@ -160,7 +168,7 @@ static void shareUnevenSums(llvm::Function &function, llvm::FunctionAnalysisMana
         if (!sum || !instruction.getType()->isIntegerTy(32))
           continue;
         const llvm::SCEV *value = evolution.getSCEV(&instruction);
-        if (!isUneven(value, *loop, evolution))
+        if (!isUneven(value, *loop, evolution) && !becomesFloat(instruction, value, *loop))
           continue;
         std::optional<llvm::APInt> more;
         auto own = std::find_if(groups.begin() + before, groups.end(), [&](const Group &group) {
@@ -236,7 +244,7 @@ llvm::Error kiln::codegen::optimize(Unit &unit, llvm::TargetMachine &machine, co
     if (cpu && !function.isDeclaration())
       moveNarrowFloatsAsBits(function);
     if (!cpu)
-      shareUnevenSums(function, functions);
+      shareSums(function, functions);
     if (cpu && function.hasExternalLinkage() && !function.isDeclaration() && isEntry(function))
       insertSafepoints(function, functions);
   }

@@ -1,13 +1,15 @@
 // Sixteen or more sums of a loop's counter and a loaded value that differ only by constants become one sum, frozen, plus
 // each constant: loop strength reduction would try all combinations of their terms, and does not look beyond a frozen
-// value. Fifteen sums stay as they are, and so do sums that grow by the same step in each turn and those of a loop that
-// contains another.
+// value. Fifteen sums stay as they are, and so do those of a loop that contains another, and sums that grow by the same
+// step in each turn, unless they are only converted to floating point.
 // DEFINE: %{kiln} = %python -m kiln.cli compile --target sm_90a --to llvm
 // RUN: %{kiln} %s | FileCheck %s
 // RUN: sed 's/512/480/g' %s > %t.few.kgpu.mlir
 // RUN: %{kiln} %t.few.kgpu.mlir | FileCheck %s --check-prefix=FEW
 // RUN: sed 's/subi %vs, %keys/addi %is, %range/' %s > %t.even.kgpu.mlir
 // RUN: %{kiln} %t.even.kgpu.mlir | FileCheck %s --check-prefix=EVEN
+// RUN: sed -e 's|// float: ||' -e 's/, %distances :/, %bits :/' %t.even.kgpu.mlir > %t.float.kgpu.mlir
+// RUN: %{kiln} %t.float.kgpu.mlir | FileCheck %s --check-prefix=FLOAT
 // RUN: sed 's|// inner: ||' %s > %t.outer.kgpu.mlir
 // RUN: %{kiln} %t.outer.kgpu.mlir | FileCheck %s --check-prefix=OUTER
 
@@ -36,6 +38,14 @@
 // EVEN-COUNT-16: add nuw i32 %[[I]], %
 // EVEN-NOT: freeze
 
+// FLOAT: %[[I:[0-9]+]] = phi i32
+// FLOAT: %[[FIRST:[0-9]+]] = add nuw i32 %[[I]], %
+// FLOAT-NEXT: %[[BASE:[0-9]+]] = freeze i32 %[[FIRST]]
+// FLOAT-NEXT: %[[SECOND:[0-9]+]] = add i32 %[[BASE]], 32
+// FLOAT-COUNT-14: add i32 %[[BASE]], {{[0-9]+}}
+// FLOAT: sitofp i32 %[[BASE]] to float
+// FLOAT-NEXT: sitofp i32 %[[SECOND]] to float
+
 // OUTER-NOT: freeze
 // OUTER: %[[V:[0-9]+]] = load i32
 // OUTER-COUNT-16: add i32 %{{[^,]+}}, %[[V]]
@@ -56,6 +66,8 @@ module attributes {kgpu.num_warps = 1 : i32} {
       %vs = tile.splat %v : i32 -> tensor<512xi32, #b>
       %keys = arith.addi %is, %range : tensor<512xi32, #b>
       %distances = arith.subi %vs, %keys : tensor<512xi32, #b>
+      // float: %floats = arith.sitofp %distances : tensor<512xi32, #b> to tensor<512xf32, #b>
+      // float: %bits = arith.bitcast %floats : tensor<512xf32, #b> to tensor<512xi32, #b>
       %row = arith.muli %i, %c512 : i32
       %base = tile.addptr %y, %row : !tile.ptr<i32>, i32
       %bases = tile.splat %base : !tile.ptr<i32> -> tensor<512x!tile.ptr<i32>, #b>
