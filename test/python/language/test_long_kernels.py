@@ -77,7 +77,8 @@ def test_values_shared_by_many_nests_are_computed_once():
         f"    {line}\n" for line in ["j = kl.arange(0, 64)", "v = kl.load(x + j)", *lines, "kl.store(out + j, v)"]
     )
     compiled = kiln.jit(kernel_of(text).fn)[(1,)](x, out)
-    assert 500 <= compiled.asm["llir"].count(" mul ") < 5000
+    llir = compiled.asm["llir"]
+    assert 500 <= llir.count(" mul ") < (4000 if " mul <32 x i32> " in llir else 600)
     expected = x.astype(np.int64)
     for i in range(500):
         expected = expected * 3 + i
