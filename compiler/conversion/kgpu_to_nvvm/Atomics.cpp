@@ -1,7 +1,8 @@
 // tile.atomic_rmw and tile.atomic_cas: each element once, by the thread that owns it. Where the machine has an
 // instruction, it is one predicated instruction (a reduction if the old value is unused); the rest is a
 // compare-and-swap loop. Order comes from one fence before and one after, with barriers, because the accesses of an
-// instance are those of all its threads.
+// instance are those of all its threads. An instruction for a single element acquires by itself, without the second
+// fence, which would wait for writes once more.
 #include "compiler/conversion/kgpu_to_nvvm/Access.h"
 #include "mlir/IR/Matchers.h"
 
@@ -90,7 +91,7 @@ static const char *constraintFor(unsigned bits) { return bits == 64 ? "l" : bits
 /// One instruction, a store where the name is only a type; returns the old bits (zero where the predicate is false) if
 /// they are wanted.
 static Value emitNative(Lowering &lowering, StringRef name, StringRef scope, Value address, ArrayRef<Value> operands,
-                        Value predicate, bool wanted) {
+                        Value predicate, bool wanted, bool acquires = false) {
   Type type = operands.front().getType();
   const char *letter = constraintFor(type.getIntOrFloatBitWidth());
   std::string text, constraints;
@@ -98,7 +99,10 @@ static Value emitNative(Lowering &lowering, StringRef name, StringRef scope, Val
   SmallVector<Value> inputs{address};
   // There is no red.exch, so an exchange returns the old value even if it is unused.
   wanted |= name.starts_with("exch");
-  std::string kind = wanted ? "atom.relaxed." : name.starts_with("b") ? "st.relaxed." : "red.relaxed.";
+  std::string kind = acquires                ? "atom.acquire."
+                     : wanted                ? "atom.relaxed."
+                     : name.starts_with("b") ? "st.relaxed."
+                                             : "red.relaxed.";
   text = kind + scope.str() + ".global." + name.str() + " ";
   if (wanted) {
     text += "$0, ";
@@ -283,6 +287,7 @@ static LogicalResult emitRMW(Lowering &lowering, tile::AtomicRMWOp op) {
   StringRef scope = scopeName(op.getScope());
   bool wanted = !op.getResult().use_empty();
   VectorAccess packed = packedAdds(lowering, op, mask);
+  bool acquires = !layout && native && wanted && kgpu::barriersOf(op).after;
   orderBefore(lowering, op, op.getScope(), owner);
   forOwned(lowering, op, op.getPtr(), mask, owner, [&](unsigned reg, Value predicate) -> Value {
     if (packed.count > 1) {
@@ -291,7 +296,7 @@ static LogicalResult emitRMW(Lowering &lowering, tile::AtomicRMWOp op) {
       return {};
     }
     if (native)
-      return emitNative(lowering, *native, scope, addresses[reg], {b.toBits(values[reg])}, predicate, wanted);
+      return emitNative(lowering, *native, scope, addresses[reg], {b.toBits(values[reg])}, predicate, wanted, acquires);
     return emitLoop(lowering, scope, addresses[reg], element, predicate, [&](Value old) -> Value {
       switch (op.getKind()) {
       case tile::RMWKind::FMax:
@@ -303,7 +308,8 @@ static LogicalResult emitRMW(Lowering &lowering, tile::AtomicRMWOp op) {
       }
     });
   });
-  orderAfter(lowering, op, op.getScope(), owner);
+  if (!acquires)
+    orderAfter(lowering, op, op.getScope(), owner);
   return success();
 }
 
@@ -316,13 +322,15 @@ static LogicalResult emitCAS(Lowering &lowering, tile::AtomicCASOp op) {
   ArrayRef<Value> values = lowering.get(op.getValue());
   std::string name = "cas.b" + std::to_string(8 * memoryBytes(element));
   StringRef scope = scopeName(op.getScope());
+  bool acquires = !layout && kgpu::barriersOf(op).after;
   orderBefore(lowering, op, op.getScope(), owner);
   // PTX has no compare-and-swap without a result, so the old value is always read.
   forOwned(lowering, op, op.getPtr(), Value(), owner, [&](unsigned reg, Value predicate) {
     return emitNative(lowering, name, scope, addresses[reg],
-                      {lowering.b.toBits(compares[reg]), lowering.b.toBits(values[reg])}, predicate, true);
+                      {lowering.b.toBits(compares[reg]), lowering.b.toBits(values[reg])}, predicate, true, acquires);
   });
-  orderAfter(lowering, op, op.getScope(), owner);
+  if (!acquires)
+    orderAfter(lowering, op, op.getScope(), owner);
   return success();
 }
 

@@ -45,7 +45,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 // -----
 
 // Memory order concerns all threads of the instance: they wait at a barrier, and the thread that does the atomic
-// fences.
+// fences. An instruction for a single element acquires by itself.
 // CHECK-LABEL: llvm.func @kiln_order(
 // CHECK: %[[FIRST:.*]] = arith.cmpi eq, %{{.*}}, %c0_i32
 // CHECK: "llvm.nvvm.barrier.cta.sync.aligned.all"
@@ -53,8 +53,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 // CHECK-NEXT: "@$2 red.relaxed.gpu.global.add.u32 [$0], $1;"
 // CHECK-NEXT: "@$0 fence.acq_rel.gpu;", "b,~{memory}" %[[FIRST]]
 // CHECK-NEXT: "llvm.nvvm.barrier.cta.sync.aligned.all"
-// CHECK-NEXT: "@$4 atom.relaxed.sys.global.cas.b64 $0, [$1], $2, $3;", "=l,l,l,l,b,0,~{memory}"
-// CHECK-NEXT: "@$0 fence.acq_rel.sys;"
+// CHECK-NEXT: "@$4 atom.acquire.sys.global.cas.b64 $0, [$1], $2, $3;", "=l,l,l,l,b,0,~{memory}"
 // CHECK-NEXT: "llvm.nvvm.barrier.cta.sync.aligned.all"
 module attributes {kgpu.num_warps = 4 : i32} {
   func.func public @order(%x: !tile.ptr<i32>, %y: !tile.ptr<i64>, %n: i32, %m: i64) attributes {tile.kernel} {
@@ -104,8 +103,8 @@ module attributes {kgpu.num_warps = 4 : i32} {
 // CHECK: "@$2 ld.acquire.gpu.global.b32 $0, [$1];", "=r,l,b,0,~{memory}"
 // CHECK: "@$2 ld.acquire.sys.global.b64 $0, [$1];", "=l,l,b,0,~{memory}"
 // CHECK-NOT: ld.acquire
-// CHECK: "@$3 atom.relaxed.gpu.global.add.u32 $0, [$1], $2;"
-// CHECK: "@$0 fence.acq_rel.gpu;"
+// CHECK: "@$3 atom.acquire.gpu.global.add.u32 $0, [$1], $2;"
+// CHECK-NEXT: "llvm.nvvm.barrier.cta.sync.aligned.all"
 // CHECK: "@$0 fence.acq_rel.gpu;"
 // CHECK: "@$2 st.relaxed.gpu.global.b32 [$0], $1;", "l,r,b,~{memory}"
 // CHECK-NOT: st.relaxed

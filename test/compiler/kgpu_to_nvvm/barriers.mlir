@@ -46,8 +46,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 // CHECK: "llvm.nvvm.barrier.cluster.arrive.aligned"
 // CHECK-NEXT: "llvm.nvvm.barrier.cluster.wait.aligned"
 // CHECK-NEXT: fence.acq_rel.cta
-// CHECK-NEXT: atom.relaxed.cta.global.cas
-// CHECK-NEXT: fence.acq_rel.cta
+// CHECK-NEXT: atom.acquire.cta.global.cas
 // CHECK-NEXT: "llvm.nvvm.barrier.cluster.arrive.aligned"
 // CHECK-NEXT: "llvm.nvvm.barrier.cluster.wait.aligned"
 // CHECK-NEXT: "llvm.nvvm.barrier.cluster.arrive.aligned"
