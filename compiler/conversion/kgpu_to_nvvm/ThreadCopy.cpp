@@ -77,7 +77,9 @@ private:
         read = arith::SelectOp::create(b, piece.mask, read, lowering.b.i32(0));
       tail += ", " + operand("r", read);
     }
-    if (evict != tile::Eviction::Normal) {
+    // For targets with a copy engine, ptxas (13.0) encodes some copies that have a hint, where part of the address is
+    // uniform, as instructions that the machine refuses.
+    if (evict != tile::Eviction::Normal && !lowering.target.has(Feature::BulkCopy)) {
       text += ".L2::cache_hint";
       tail += ", " + operand("l", lowering.global.evictPolicy(evict));
     } else if (size == kMostBytes) {
