@@ -107,6 +107,8 @@ void kiln::buildKgpuPipeline(OpPassManager &passes, const PipelineOptions &optio
   // While conversions are still ops that can move.
   kernel.addPass(createSinkFactorsPass());
   kernel.addPass(createLowerExchangesPass());
+  // Once every load of a slot has its final layout; before barriers, which then do without those of the slots.
+  kernel.addPass(createWaitByWarpPass());
   // Once all exchanges of a loop exist and can be counted.
   kernel.addPass(createAlternateSlotsPass());
   kernel.addPass(createVerifyLayoutsPass());

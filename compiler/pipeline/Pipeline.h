@@ -37,8 +37,8 @@ struct PipelineOptions {
 };
 
 /// The schedule names: chosen by the compiler, one of the materialisers, or none.
-constexpr const char *kSchedules[] = {"auto",    "simple",   "cooperative", "attention", "streams",
-                                      "rotated", "pingpong", "skinny",      "split",     "none"};
+constexpr const char *kSchedules[] = {"auto",    "simple",   "lanes",  "cooperative", "attention", "streams",
+                                      "rotated", "pingpong", "skinny", "split",       "none"};
 
 /// tile -> opt
 void buildTilePipeline(mlir::OpPassManager &passes, const PipelineOptions &options);

@@ -47,10 +47,11 @@ static BarrierUses ofChannel(ChannelOp channel) {
   return {{}, use};
 }
 
-/// A thread that has waited for its own copies knows nothing of other threads' copies, so a barrier follows the wait.
+/// A thread that has waited for its own copies knows nothing of other threads' copies, so a barrier follows the wait:
+/// none of those here if a warp reads only what it has copied. The barrier of a warp is no matter of the instance.
 static BarrierUses ofReceive(ReceiveOp receive) {
   auto channel = receive.getChannel().getDefiningOp<ChannelOp>();
-  if (!channel || channel.getCompletion() != Completion::Groups)
+  if (!channel || channel.getCompletion() != Completion::Groups || receive.getByWarp())
     return {};
   return {{}, ofInstance(receive)};
 }

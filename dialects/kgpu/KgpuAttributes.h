@@ -24,6 +24,9 @@ constexpr llvm::StringLiteral kDescribePointersAttrName = "kgpu.describe_pointer
 constexpr llvm::StringLiteral kScheduleAttrName = "kgpu.schedule";
 constexpr llvm::StringLiteral kStagesAttrName = "kgpu.stages";
 constexpr llvm::StringLiteral kConsumersAttrName = "kgpu.consumers";
+/// The schedule in which each warp should copy what it multiplies. Layouts of pointers divide copies among warps, so
+/// pointers do not become descriptors.
+constexpr llvm::StringLiteral kLanes = "lanes";
 
 // Attributes of a kernel. Unit attributes: pointers have become descriptors, so the code is valid only for bounded
 // launches (artifact::kMostCount, kMostPrograms); a block runs many program instances. An integer: bytes of shared

@@ -99,6 +99,10 @@ LogicalResult ChannelOp::verify() {
   if (!isa<func::FuncOp>((*this)->getParentOp())) // channel_c3
     return emitOpError("expected this in the function's body (because a channel lives as long as the kernel), got ")
            << (*this)->getParentOp()->getName() << " around it";
+  if (getWarpsApart() && getCompletion() != Completion::Groups) // channel_c4
+    return emitOpError("expected a channel that completes by groups (because only there do the warps that read a slot "
+                       "copy to it), got one that completes by ")
+           << stringifyCompletion(getCompletion());
   return success();
 }
 
@@ -111,7 +115,7 @@ ReceiveOp kgpu::lastBarrierAt(ChannelOp channel) {
     if (auto receive = dyn_cast<ReceiveOp>(user))
       if (receive->getBlock() == body && (!last || last->isBeforeInBlock(receive)))
         last = receive;
-  if (!last || int32_t(last.getPending()) > 0)
+  if (!last || last.getByWarp() || int32_t(last.getPending()) > 0)
     return {};
   auto isBefore = [&](Operation *op) {
     Operation *around = body->findAncestorOpInBlock(*op);
@@ -149,6 +153,10 @@ LogicalResult ReceiveOp::verify() {
   if (getAgain() && channel && byGroups) // receive_c4
     return emitOpError("expected a channel with mbarriers (because copies by groups are received with a barrier of the "
                        "role, so a slot is received once), got one that completes by groups");
+  if (getByWarp() && !byGroups) // receive_c5
+    return emitOpError("expected a channel that completes by groups (because only there does a warp wait for its own "
+                       "copies), got one that completes by ")
+           << stringifyCompletion(channel.getCompletion());
   return verifyParts(*this, getChannel().getType(), getParts());
 }
 

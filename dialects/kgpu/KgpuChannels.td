@@ -37,9 +37,13 @@ def Kgpu_ChannelOp : Kgpu_EarlyOp<"channel"> {
     warps of that one. In a cluster, all ctas together fill a part that every cta has whole, each sending its share to
     all; such a slot is empty when the readers of all ctas have released it.
 
+    `warps_apart` is a wish that layouts try to fulfil: that each warp copies what it reads itself. Whether it has come
+    true, the channel's receives say (`by_warp`).
+
     - `channel_c1`: `offset` is at least 0 and a multiple of 1024, or of 16 if slots have no parts.
     - `channel_c2`: at least one filler and one reader.
     - `channel_c3`: stands in the function's body.
+    - `channel_c4`: `warps_apart` only where the channel completes by groups.
 
     ```mlir
     func.func @channel() {
@@ -52,9 +56,12 @@ def Kgpu_ChannelOp : Kgpu_EarlyOp<"channel"> {
   let arguments = (ins Arg<Kgpu_CompletionAttr, "how a slot is known to be full">:$completion,
                        Arg<I32Attr, "warps that commit a slot">:$fillers,
                        Arg<I32Attr, "warps of each cta that release a slot">:$readers,
-                       Arg<OptionalAttr<I64Attr>, "bytes from the start of shared memory, once planned">:$offset);
+                       Arg<OptionalAttr<I64Attr>, "bytes from the start of shared memory, once planned">:$offset,
+                       Arg<UnitAttr, "each warp should copy what it reads">:$warps_apart);
   let results = (outs Res<Kgpu_ChannelType, "the ring", [MemAlloc<Kgpu_SharedMemory>]>:$channel);
-  let assemblyFormat = "$completion `fillers` $fillers `readers` $readers attr-dict `:` type($channel)";
+  let assemblyFormat = [{
+    $completion (`warps_apart` $warps_apart^)? `fillers` $fillers `readers` $readers attr-dict `:` type($channel)
+  }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     /// Bytes from one slot to the next: parts follow each other, each at a multiple of 1024.
@@ -196,6 +203,10 @@ def Kgpu_ReceiveOp : Kgpu_ChannelStep<"receive"> {
     role waits. If the channel completes by `groups`, each thread waits until at most its last `pending` groups are in
     flight, whichever channel they belong to; after a barrier of the role, products then see what was copied.
 
+    `by_warp` says that each warp reads only what its own lanes have copied to the slot. Then no barrier of the role
+    follows, but one of each warp alone: it also keeps a lane from filling a slot that another lane of its warp still
+    reads. `kiln-wait-by-warp` sets this, and `kiln-verify-channels` proves it again.
+
     `again` returns the parts of a slot that the role has received and not released, and waits for nothing: in a loop
     that begins one step during the one before, an iteration takes over a slot this way.
 
@@ -203,6 +214,7 @@ def Kgpu_ReceiveOp : Kgpu_ChannelStep<"receive"> {
     - `receive_c2`: the results are the channel's parts.
     - `receive_c3`: `pending` is at least 0, and 0 unless the channel completes by groups.
     - `receive_c4`: with `again` the channel does not complete by groups: those are received with a barrier of the role.
+    - `receive_c5`: `by_warp` only if the channel completes by groups.
 
     ```mlir
     func.func @receive(%p: !kgpu.cursor<2>) {
@@ -210,6 +222,10 @@ def Kgpu_ReceiveOp : Kgpu_ChannelStep<"receive"> {
       %m = kgpu.receive %c[%p] : !kgpu.channel<2 x (!kgpu.mem<32xf32, #layout.map<row_major [32]>>)>
         -> !kgpu.mem<32xf32, #layout.map<row_major [32]>>
       %n = kgpu.receive %c[%p] again : !kgpu.channel<2 x (!kgpu.mem<32xf32, #layout.map<row_major [32]>>)>
+        -> !kgpu.mem<32xf32, #layout.map<row_major [32]>>
+      %g = kgpu.channel groups warps_apart fillers 4 readers 4
+        : !kgpu.channel<2 x (!kgpu.mem<32xf32, #layout.map<row_major [32]>>)>
+      %o = kgpu.receive %g[%p] pending 1 by_warp : !kgpu.channel<2 x (!kgpu.mem<32xf32, #layout.map<row_major [32]>>)>
         -> !kgpu.mem<32xf32, #layout.map<row_major [32]>>
       return
     }
@@ -219,14 +235,15 @@ def Kgpu_ReceiveOp : Kgpu_ChannelStep<"receive"> {
                            [MemRead<Kgpu_Asynchrony>, MemWrite<Kgpu_Asynchrony>]>:$channel,
                        Arg<Kgpu_CursorType, "which slot">:$cursor,
                        Arg<DefaultValuedAttr<I32Attr, "0">, "groups that may be in flight">:$pending,
-                       Arg<UnitAttr, "the role holds the slot already">:$again);
+                       Arg<UnitAttr, "the role holds the slot already">:$again,
+                       Arg<UnitAttr, "each warp reads only what it has copied">:$by_warp);
   let results = (outs Res<Variadic<Kgpu_MemType>, "its parts, to be read">:$parts);
   let builders = [OpBuilder<(ins "::mlir::TypeRange":$parts, "::mlir::Value":$channel, "::mlir::Value":$cursor), [{
     build($_builder, $_state, parts, channel, cursor, /*pending=*/0, /*again=*/false);
   }]>];
   let assemblyFormat = [{
-    $channel `[` $cursor `]` (`pending` $pending^)? (`again` $again^)? attr-dict `:` type($channel)
-    (`->` type($parts)^)?
+    $channel `[` $cursor `]` (`pending` $pending^)? (`again` $again^)? (`by_warp` $by_warp^)? attr-dict
+    `:` type($channel) (`->` type($parts)^)?
   }];
 }
 

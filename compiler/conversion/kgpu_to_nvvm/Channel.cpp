@@ -5,6 +5,7 @@
 //                                               @!over bra WAIT;
 //     kgpu.commit %c[%at]                       @leader mbarrier.arrive.expect_tx _, [full(slot)], 1024;
 //     %r = kgpu.receive %c[%at]                 as acquire, with full(slot) and parity
+//     kgpu.receive %c[%at] pending 1 by_warp    cp.async.wait_group 1; bar.warp.sync;      (a channel by groups)
 //     kgpu.release %c[%at]                      bar.warp.sync; @leader mbarrier.arrive _, [empty(slot)];
 //     kgpu.advance %at                          slot + 1 == 2 ? (0, parity ^ 1) : (slot + 1, parity)
 #include "compiler/conversion/kgpu_to_nvvm/Channel.h"
@@ -171,8 +172,11 @@ static LogicalResult emitReceive(Lowering &lowering, kgpu::ReceiveOp op) {
   if (op.getAgain())
     return giveParts(lowering, op);
   if (!hasBarriers(channel)) {
-    // After the barrier that follows (BarrierUse.h), what all threads have copied is visible.
+    // After the barrier that follows (BarrierUse.h), what all threads have copied is visible; after that of a warp,
+    // what its lanes have copied.
     lowering.b.ptx("cp.async.wait_group " + std::to_string(int32_t(op.getPending())) + ";", "", {}, {});
+    if (op.getByWarp())
+      lowering.b.syncWarp();
     if (anyReceived(channel, kgpu::isReadAsynchronously))
       lowering.b.ptx("fence.proxy.async.shared::cta;", "", {}, {});
     return giveParts(lowering, op);

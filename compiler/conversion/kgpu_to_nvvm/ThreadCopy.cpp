@@ -1,5 +1,6 @@
 // kgpu.copy_block and kgpu.copy_tile: cp.async. Each thread copies its share of a tile, 16, 8 or 4 bytes at a time.
 #include "compiler/conversion/kgpu_to_nvvm/Access.h"
+#include "compiler/conversion/kgpu_to_nvvm/Channel.h"
 #include "compiler/conversion/kgpu_to_nvvm/Descriptor.h"
 #include "compiler/conversion/kgpu_to_nvvm/SharedMemory.h"
 #include "dialects/layout/Constructors.h"
@@ -123,7 +124,8 @@ private:
 static void remarkOnRegisters(Operation *op, Value channel, int64_t count, int64_t bytes) {
   auto inLoop = [&](kgpu::ReceiveOp receive) { return receive.getChannel() == channel; };
   if (count * bytes < kLeastBytes && llvm::any_of(op->getBlock()->getOps<kgpu::ReceiveOp>(), inLoop))
-    op->emitRemark() << "schedule simple: this block passes through registers, " << count * bytes
+    op->emitRemark() << "schedule " << (channelOf(channel).getWarpsApart() ? "lanes" : "simple")
+                     << ": this block passes through registers, " << count * bytes
                      << " bytes at a time, because its addresses are not known to be multiples of " << kLeastBytes
                      << " bytes";
 }

@@ -125,6 +125,8 @@ std::optional<AccessShape> assign::accessOf(Operation *op, const AlignmentAnalys
         AccessShape result =
             pointerAccess(copy.getPtr(), copy.getMask(), analysis, std::min<int64_t>(widest, kWidestCopy));
         result.copies = true;
+        auto channel = copy.getChannel().getDefiningOp<kgpu::ChannelOp>();
+        result.warpsApart = channel && channel.getWarpsApart();
         return result;
       })
       .Default([](Operation *) { return std::nullopt; });

@@ -17,7 +17,8 @@ struct AccessShape {
   int64_t bytes = 1; ///< per element
   bool stores = false;
   bool atomic = false;
-  bool copies = false; ///< bypasses registers
+  bool copies = false;     ///< bypasses registers
+  bool warpsApart = false; ///< each warp should copy what it reads later: one piece of the slowest dimension
   /// The addresses depend on the program id, a loop or memory, so programs do not all access the same few lines.
   bool streams = true;
 

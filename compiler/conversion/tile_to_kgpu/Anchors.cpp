@@ -80,6 +80,7 @@ Wishes assign::wishesOf(ArrayRef<const Node *> nodes, bool linked) {
       if (!llvm::is_contained(wishes.orders, order))
         wishes.orders.push_back(order);
       wishes.widest = std::max(wishes.widest, node->access->dims[order[0]].vector);
+      wishes.warpsApart |= node->access->warpsApart;
     }
     wishes.widest = std::max(wishes.widest, int64_t(llvm::PowerOf2Ceil(packedBy(*node))));
     std::optional<int32_t> axis = axisOf(*node);

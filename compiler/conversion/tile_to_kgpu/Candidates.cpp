@@ -55,6 +55,18 @@ public:
     }
     result.replicate(Coord::Cta, int64_t(1) << (count - along));
   }
+  /// Warps take the highest bits of the slowest dimension that is longer than one; false if those are too few.
+  bool splitWarps() {
+    int64_t bits = llvm::Log2_64(threads.warps);
+    auto slowest = llvm::find_if(sides, [](const layout::Side &side) { return side.power * side.odd > 1; });
+    unsigned dim = slowest - sides.begin();
+    if (slowest == sides.end() || slowest->odd > 1 || left[dim] < bits)
+      return false;
+    left[dim] -= bits;
+    for (int64_t i = 0; i < bits; ++i)
+      result.push(Coord::Warp, 2, dim, int64_t(1) << (next[dim] + left[dim] + i));
+    return true;
+  }
   /// Assigns the remaining bits to registers.
   Layout finish(ArrayRef<int32_t> order) {
     spreadGroups(order);
@@ -148,6 +160,23 @@ static void addProductTiles(const Wishes &wishes, const layout::Threads &threads
       }
 }
 
+/// Each warp has a piece of the slowest dimension. At most eight lanes share a row, so that a thread has pieces of few
+/// rows and computes few addresses and masks; with pieces of 16 bytes they still read whole lines. Or at most 32 do.
+static void addWarpsApart(const Wishes &wishes, const layout::Threads &threads, ArrayRef<int32_t> order, int64_t vector,
+                          llvm::function_ref<void(Layout)> add) {
+  SmallVector<int32_t> rowsFirst(order.drop_front());
+  rowsFirst.push_back(order.front());
+  for (int64_t along : {3, 5}) {
+    Dealer dealer(wishes.shape, threads);
+    if (!dealer.splitWarps())
+      return;
+    dealer.give(Coord::Reg, order.front(), llvm::Log2_64(vector));
+    int64_t lanes = 5 - dealer.give(Coord::Lane, order.front(), along);
+    dealer.spread(Coord::Lane, rowsFirst, lanes);
+    add(dealer.finish(order));
+  }
+}
+
 SmallVector<Layout, 16> assign::candidates(const Wishes &wishes, const layout::Threads &threads) {
   SmallVector<Layout, 16> result;
   auto add = [&](Layout layout) {
@@ -181,6 +210,8 @@ SmallVector<Layout, 16> assign::candidates(const Wishes &wishes, const layout::T
       add(dealer.finish(order));
     };
     make(order);
+    if (wishes.warpsApart && threads.ctas == 1 && threads.groups == 1)
+      addWarpsApart(wishes, threads, order, vector, add);
     SmallVector<int32_t> slowFirst(llvm::reverse(order));
     if (rank > 1)
       make(slowFirst);
@@ -196,6 +227,22 @@ SmallVector<Layout, 16> assign::candidates(const Wishes &wishes, const layout::T
       for (int64_t vector = wishes.widest; vector >= 1; vector /= 2)
         addStreams(ctas, order, vector);
   return result;
+}
+
+bool assign::areWarpsApart(const Layout &layout) {
+  auto slowest = llvm::find_if(layout.shape(), [](int64_t side) { return side > 1; });
+  if (slowest == layout.shape().end())
+    return false;
+  unsigned dim = slowest - layout.shape().begin();
+  int64_t step = *slowest / layout.size(Coord::Warp);
+  for (const layout::Digit &digit : layout.digits(Coord::Warp)) {
+    layout::Index basis(layout.rank(), 0);
+    basis[dim] = step;
+    if (digit.basis != basis)
+      return false;
+    step *= digit.radix;
+  }
+  return true;
 }
 
 Layout assign::plainLayout(ArrayRef<int64_t> shape, const layout::Threads &threads) {

@@ -12,10 +12,14 @@ struct Wishes {
   int64_t widest = 1;                                      ///< elements of the widest access of any member
   llvm::SmallVector<int32_t, 2> reduced;                   ///< axes that are reduced, scanned or sorted
   bool product = false;                                    ///< accumulates a dot
+  bool warpsApart = false;                                 ///< each warp should have one piece of the slowest dimension
 };
 
 /// Without duplicates, in a fixed order; never empty.
 llvm::SmallVector<layout::Layout, 16> candidates(const Wishes &wishes, const layout::Threads &threads);
+
+/// Whether each warp has one piece of the slowest dimension: the first that is longer than one.
+bool areWarpsApart(const layout::Layout &layout);
 
 /// The default layout, for tiles about which nothing is known.
 layout::Layout plainLayout(llvm::ArrayRef<int64_t> shape, const layout::Threads &threads);

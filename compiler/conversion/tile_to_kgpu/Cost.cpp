@@ -1,5 +1,6 @@
 // The cost model. Constants are issue slots of one warp; their order of magnitude matters, not the last digit.
 #include "compiler/conversion/tile_to_kgpu/Cost.h"
+#include "compiler/conversion/tile_to_kgpu/Candidates.h"
 #include "dialects/layout/Conversion.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -21,6 +22,9 @@ static constexpr double kBarrier = 40, kClusterBarrier = 120;
 // The least bytes of a copy that bypasses registers; narrower ones are loaded, waited for and stored.
 static constexpr int64_t kLeastCopy = 4;
 static constexpr double kMemory = 1000;
+// What one part of a slot costs its whole step if warps read what others have copied: the barrier, at which each warp
+// waits for the last one's copies.
+static constexpr double kCopiedByOthers = 2 * kBarrier;
 // More than any access costs, however scattered its addresses.
 static constexpr double kDoesNotFit = 1e7;
 // A row of up to this many registers per lane is kept in one warp.
@@ -68,6 +72,8 @@ double assign::accessCost(const AccessShape &access, const Layout &layout) {
   double cost = double(registers) / vector * (kAccess + lines) + double(registers) / piece * sectors;
   if (access.copies && vector * access.bytes < kLeastCopy)
     cost += kMemory;
+  if (access.warpsApart && !areWarpsApart(layout))
+    cost += kCopiedByOthers;
   // Of warps with the same elements only one stores.
   if (access.stores)
     cost /= double(replicas(layout, Coord::Warp) * replicas(layout, Coord::Cta));

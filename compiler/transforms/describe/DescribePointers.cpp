@@ -283,8 +283,9 @@ static void tell(Operation *access, const char *what, const Box &box) {
 void DescribePointers::runOnOperation() {
   func::FuncOp kernel = getOperation();
   auto module = kernel->getParentOfType<ModuleOp>();
+  auto schedule = module->getAttrOfType<StringAttr>(kgpu::kScheduleAttrName);
   if (!kernel->hasAttr("tile.kernel") || !(all || module->hasAttr(kgpu::kDescribePointersAttrName)) ||
-      !Target::fromModule(module).has(Feature::BulkCopy))
+      (schedule && schedule.getValue() == kgpu::kLanes) || !Target::fromModule(module).has(Feature::BulkCopy))
     return markAllAnalysesPreserved();
   SetVector<tile::LoadOp> factors = factorsOf(kernel);
   if (factors.empty())

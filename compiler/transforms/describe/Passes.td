@@ -37,9 +37,9 @@ def DescribePointersPass : Pass<"kiln-describe-pointers", "::mlir::func::FuncOp"
     Either all operands of products are loaded this way, or nothing is changed.
 
     Needs: stage opt, a target with a copy engine, a launch that asked for it (module attribute
-    `kgpu.describe_pointers`). The attribute promises that integer arguments are from 0 to 2^30 and that the grid has at
-    most 2^19 programs along each axis, which the launch checks. Guarantees: the same values are stored, and no memory
-    is read that was not read before.
+    `kgpu.describe_pointers`), and not for the schedule `lanes`, which needs pointers. The attribute promises that
+    integer arguments are from 0 to 2^30 and that the grid has at most 2^19 programs along each axis, which the launch
+    checks. Guarantees: the same values are stored, and no memory is read that was not read before.
   }];
   let options = [Option<"all", "all", "bool", "false", "kernels whose launch has not asked for it as well">];
   let dependentDialects = ["::kiln::kgpu::KgpuDialect", "::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];

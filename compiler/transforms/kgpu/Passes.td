@@ -124,6 +124,26 @@ def LowerExchangesPass : Pass<"kiln-lower-exchanges", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::kiln::kgpu::KgpuDialect"];
 }
 
+def WaitByWarpPass : Pass<"kiln-wait-by-warp", "::mlir::func::FuncOp"> {
+  let summary = "let warps that read only what they copy wait for nobody else";
+  let description = [{
+    In a channel that asks for it (`warps_apart`), marks the receives of slots that are read: `by_warp`, if in every part
+    the digits of a warp's number say, by the layouts of all copies and of all loads, the same bits of an element's
+    place. Each warp then reads only what its own lanes have copied, and a barrier of the warp takes the place of that of
+    the cta. Receives whose slots nothing reads, after the loop, keep theirs: other memory may be reused behind them.
+    Otherwise a remark at the first load or copy in the way says why warps wait for each other.
+
+    ```mlir
+    %k = kgpu.receive %ring[%at] pending 1 : ...
+    ```
+    becomes
+    ```mlir
+    %k = kgpu.receive %ring[%at] pending 1 by_warp : ...
+    ```
+    Needs: layouts on every tile, exchanges lowered. Guarantees: what `kiln-verify-channels` checks. Numeric effect: none.
+  }];
+}
+
 def AlternateSlotsPass : Pass<"kiln-alternate-slots", "::mlir::func::FuncOp"> {
   let summary = "let iterations of a loop alternate between two slots of memory";
   let description = [{
@@ -340,6 +360,8 @@ def VerifyChannelsPass : Pass<"kiln-verify-channels", "::mlir::func::FuncOp"> {
       planned, at the latest where it is read.
     - Ends: the numbers of fillers and readers match the roles' warps; a channel's users are all in roles or all
       outside; no product or copy is in flight when a role ends.
+    - Warps: if a receive waits for each warp alone (`by_warp`), each warp reads only elements of the ring that it has
+      copied, whatever the receive. This is determined element by element.
     - Progress: all roles reach their ends when each advances as far as it can with the available slots.
 
     Conditions may distinguish the first and last iterations of a loop, up to twice the number of slots. The outcome of

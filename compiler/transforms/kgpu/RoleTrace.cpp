@@ -193,7 +193,8 @@ LogicalResult RoleTrace::visitAcquire(AcquireOp op) {
   ++uses[index].acquired;
   int64_t before = place - at(index).getType().getSlots();
   if (at(index).getCompletion() == Completion::Groups && before >= 0) {
-    // This completion has no empty barrier: the barriers of receives keep the role's threads together.
+    // This completion has no empty barrier: the barriers of receives keep the role's threads together, or those of each
+    // warp if no warp reads what another fills (VerifyWarpReads.h).
     auto released = releaseAt.find({index, before});
     if (released == releaseAt.end() || lastReceive.lookup(index) < released->second)
       return op.emitOpError("expected a receive after the release of the slot's previous content (because the barrier "

@@ -6,6 +6,7 @@
 // far as it can go must reach the end of all roles.
 #include "compiler/transforms/kgpu/Passes.h"
 #include "compiler/transforms/kgpu/RoleTrace.h"
+#include "compiler/transforms/kgpu/VerifyWarpReads.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace kiln {
@@ -168,7 +169,7 @@ LogicalResult ChannelVerifier::findEnds() {
     llvm::sort(ends[index].consumers);
     const auto &[producers, consumers] = ends[index];
     ofOneReader[index] = consumers.size() == 1 && producers != consumers;
-    if (failed(verifyWarps(index)))
+    if (failed(verifyWarps(index)) || failed(verifyWarpReads(channel)))
       return failure();
   }
   return success();

@@ -27,7 +27,8 @@ static constexpr int64_t kMaxAccumulators[] = {0, 200, 200, 128};
 // Columns of one instruction. ptxas requires its registers to fit the count that the block starts with: with three
 // groups and four more warps that is 128 per thread, and 64 by 208 takes 130.
 static constexpr int64_t kMaxColumns[] = {0, 256, 256, 192};
-// Slots of the schedule `simple`, and how many are enough if that leaves room for a second block on the processor.
+// Slots of the schedules `simple` and `lanes`, and how many are enough if that leaves room for a second block on the
+// processor.
 static constexpr int32_t kSimpleStages = 4, kSharedStages = 3;
 // Shared memory next to the ring reserved for barriers, mbarriers and the kernel's own exchanges.
 static constexpr int64_t kSpareBytes = 2048;
@@ -112,7 +113,7 @@ std::optional<Schedule> Chooser::choose(std::string &why) {
     why = "the launch set schedule=none";
     return std::nullopt;
   }
-  if (asked != "simple")
+  if (asked != kSimple && asked != kLanes)
     if (auto schedule = withRoles(why))
       return schedule;
   std::string whyNotSimple;
@@ -223,7 +224,7 @@ std::optional<Schedule> Chooser::simple(std::string &why) {
     exchange = std::max(exchange, type.getNumElements() * bytes);
   });
   Schedule schedule;
-  schedule.name = "simple";
+  schedule.name = asked == kLanes ? kLanes : kSimple;
   int64_t wanted = askedStages.value_or(kSimpleStages), beside = kSpareBytes + before + copies;
   int64_t half = target.gpu.sharedBytesPerProcessor / 2;
   auto fitting = [&](int64_t bytes) { return (bytes - beside) / staged->slotBytes(); };

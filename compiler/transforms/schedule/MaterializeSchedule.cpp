@@ -654,15 +654,14 @@ struct MaterializeSchedule : kiln::impl::MaterializeSchedulePassBase<Materialize
     else
       takeUnlikely(kernel);
     std::string why;
-    if (schedule->name == "simple") {
+    if (schedule->name == kSimple || schedule->name == kLanes) {
       AlignmentAnalysis alignment(kernel);
       std::optional<StagedLoop> staged = findStagedLoop(kernel, alignment, why);
       kernel->removeAttr(kgpu::kScheduleAttrName);
       if (staged)
-        return materializeSimple(kernel, *staged, schedule->stages);
-      kernel.emitOpError()
-          << "expected a loop that multiplies what it loads (because the kernel has the schedule simple), got none: "
-          << why;
+        return materializeSimple(kernel, *staged, schedule->stages, schedule->name == kLanes);
+      kernel.emitOpError() << "expected a loop that multiplies what it loads (because the kernel has the schedule "
+                           << schedule->name << "), got none: " << why;
       return signalPassFailure();
     }
     if (schedule->name == kAttention) {

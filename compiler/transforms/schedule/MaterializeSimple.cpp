@@ -1,5 +1,5 @@
-// Writes out the schedule `simple`: all threads copy blocks into a ring, some iterations ahead, and multiply what has
-// arrived. One role, and one barrier per step (at the receive of a slot).
+// Writes out the schedules `simple` and `lanes`: all threads copy blocks into a ring, some iterations ahead, and
+// multiply what has arrived. One role, and one barrier per step (at the receive of a slot).
 #include "compiler/transforms/schedule/StagedLoop.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
@@ -13,8 +13,8 @@ using namespace kiln::kgpu;
 namespace {
 class Materializer {
 public:
-  Materializer(func::FuncOp kernel, StagedLoop staged, int32_t stages)
-      : kernel(kernel), staged(std::move(staged)), loop(this->staged.loop), stages(stages),
+  Materializer(func::FuncOp kernel, StagedLoop staged, int32_t stages, bool warpsApart)
+      : kernel(kernel), staged(std::move(staged)), loop(this->staged.loop), stages(stages), warpsApart(warpsApart),
         b(kernel.getLoc(), kernel.getContext()) {}
 
   void run();
@@ -37,6 +37,7 @@ private:
   StagedLoop staged;
   scf::ForOp loop;
   int32_t stages;
+  bool warpsApart;
   ImplicitLocOpBuilder b;
   ChannelOp channel;
   /// The ops of the body and the loop-carried values that the products themselves still need.
@@ -243,8 +244,9 @@ void Materializer::run() {
   for (const StagedLoad &load : staged.loads)
     parts.push_back(load.memory);
   int64_t count = moduleNumber(kernel, kNumWarpsAttrName, 4);
-  channel = ChannelOp::create(b, ChannelType::get(b.getContext(), stages, parts), Completion::Groups,
-                              /*fillers=*/uint32_t(count), /*readers=*/uint32_t(count), /*offset=*/IntegerAttr());
+  channel =
+      ChannelOp::create(b, ChannelType::get(b.getContext(), stages, parts), Completion::Groups,
+                        /*fillers=*/uint32_t(count), /*readers=*/uint32_t(count), /*offset=*/IntegerAttr(), warpsApart);
   Value cursor = carryCursor();
   findOwn();
 
@@ -304,6 +306,6 @@ void Materializer::run() {
   loop.erase();
 }
 
-void schedule::materializeSimple(func::FuncOp kernel, StagedLoop staged, int32_t stages) {
-  Materializer(kernel, std::move(staged), stages).run();
+void schedule::materializeSimple(func::FuncOp kernel, StagedLoop staged, int32_t stages, bool warpsApart) {
+  Materializer(kernel, std::move(staged), stages, warpsApart).run();
 }

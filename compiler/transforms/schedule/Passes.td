@@ -19,6 +19,7 @@ def ChooseSchedulePass : Pass<"kiln-choose-schedule", "::mlir::func::FuncOp"> {
       streamed.
     - `simple`: all threads copy ahead, through descriptors or pointers, and multiply what has arrived. Where the target
       supports one of the schedules above, a remark says why it was not chosen.
+    - `lanes`, where it is asked for: as `simple`, but each warp is to copy what it multiplies.
     - none: a remark says why; products stay in place.
 
     ```mlir
@@ -53,7 +54,7 @@ def MaterializeSchedulePass : Pass<"kiln-materialize-schedule", "::mlir::func::F
     kgpu.roles @load warps 1 { loops of kgpu.acquire, kgpu.copy_in, kgpu.commit }
       @multiply groups 2 warps 4 { loops of kgpu.receive, kgpu.warpgroup_mma, kgpu.release; the store }
     ```
-    `simple` leaves the kernel unchanged except for the loop that multiplies, whose loads become `kgpu.copy_block` or
+    `simple` and `lanes` leave the kernel unchanged except for the loop that multiplies, whose loads become `kgpu.copy_block` or
     `kgpu.copy_tile` some iterations ahead and `kgpu.local_load` of a slot:
     ```mlir
     %ring = kgpu.channel groups ...
@@ -61,6 +62,9 @@ def MaterializeSchedulePass : Pass<"kiln-materialize-schedule", "::mlir::func::F
     scf.for ... { kgpu.receive; the copies for a later iteration; kgpu.local_load, tile.dot; kgpu.release }
     kgpu.receive, kgpu.release of the groups that were closed empty
     ```
+    With `lanes` the channel says `warps_apart`: layouts then let each warp copy what it reads, if they can, and
+    `kiln-wait-by-warp` drops the barriers that this makes unnecessary.
+
     Needs: `kgpu.schedule` as kiln-choose-schedule writes it; no layouts yet. Guarantees: no tile crosses roles. Numeric
     effect: products are accumulated in the order of the instruction, which sums several at once.
   }];

@@ -1,4 +1,4 @@
-// Recognizes the loop of the schedule `simple`, and what its loads depend on.
+// Recognizes the loop of the schedules `simple` and `lanes`, and what its loads depend on.
 #include "compiler/transforms/schedule/StagedLoop.h"
 #include "compiler/analysis/Disjoint.h"
 #include "compiler/analysis/Grouping.h"

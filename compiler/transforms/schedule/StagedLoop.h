@@ -1,4 +1,4 @@
-// The loop of the schedule `simple`: it loads blocks some iterations ahead of their products.
+// The loop of the schedules `simple` and `lanes`: it loads blocks some iterations ahead of their products.
 #pragma once
 #include "compiler/analysis/Alignment.h"
 #include "dialects/kgpu/KgpuOps.h"
@@ -7,6 +7,11 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 namespace kiln::schedule {
+
+/// All threads copy and multiply.
+constexpr llvm::StringLiteral kSimple = "simple";
+/// The same, where each warp should copy what it multiplies.
+using kgpu::kLanes;
 
 /// A load of the loop that goes through a slot.
 struct StagedLoad {
@@ -35,7 +40,8 @@ struct StagedLoop {
 std::optional<StagedLoop> findStagedLoop(mlir::func::FuncOp kernel, const AlignmentAnalysis &alignment,
                                          std::string &why);
 
-/// MaterializeSimple.cpp: writes the schedule out with `stages` slots.
-void materializeSimple(mlir::func::FuncOp kernel, StagedLoop staged, int32_t stages);
+/// MaterializeSimple.cpp: writes the schedule out with `stages` slots. `warpsApart`: each warp should copy what it
+/// multiplies.
+void materializeSimple(mlir::func::FuncOp kernel, StagedLoop staged, int32_t stages, bool warpsApart);
 
 } // namespace kiln::schedule

@@ -3,6 +3,7 @@
 // RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_80 --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
 // RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm | FileCheck %s --check-prefix=HOPPER
 // RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_80 --kiln-kgpu-to-nvvm 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
+// RUN: sed 's/channel groups/channel groups warps_apart/' %s | kiln-opt --split-input-file --kiln-set-target=target=sm_80 --kiln-kgpu-to-nvvm 2>&1 >/dev/null | FileCheck %s --check-prefix=LANES
 
 // 16 KiB by 128 threads: eight copies of 16 bytes each, rows of 64 elements over 128 bytes. If a row ends within a
 // copy, the rest of the row is read.
@@ -80,6 +81,7 @@ func.func @narrow(%p: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %n: i64 {ti
 // about the second tile: each element goes through a register, which a remark says.
 // REMARK-NOT: remark
 // REMARK: remark: schedule simple: this block passes through registers, 2 bytes at a time, because its addresses are not known to be multiples of 4 bytes
+// LANES: remark: schedule lanes: this block passes through registers
 // REMARK-NOT: remark
 #v = #layout.map<blocked [64] vector 4 warps 1>
 #w = #layout.map<blocked [64] vector 2 warps 1>

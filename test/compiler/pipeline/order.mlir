@@ -68,6 +68,7 @@
 // KGPU-NEXT: kiln-merge-reductions
 // KGPU-NEXT: kiln-sink-factors
 // KGPU-NEXT: kiln-lower-exchanges
+// KGPU-NEXT: kiln-wait-by-warp
 // KGPU-NEXT: kiln-alternate-slots
 // KGPU: kiln-verify-layouts
 // KGPU: cse,

@@ -54,6 +54,15 @@ func.func @channel_c3(%if: i1) {
 // -----
 
 !m = !kgpu.mem<32xf32, #layout.map<row_major [32]>>
+func.func @channel_c4() {
+  // expected-error @below {{expected a channel that completes by groups (because only there do the warps that read a slot copy to it), got one that completes by threads}}
+  %c = kgpu.channel threads warps_apart fillers 4 readers 4 : !kgpu.channel<2 x (!m)>
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<32xf32, #layout.map<row_major [32]>>
 func.func @acquire_c1(%c: !kgpu.channel<2 x (!m)>, %p: !kgpu.cursor<3>) {
   // expected-error @below {{failed to verify that the cursor has as many slots as the channel}}
   %m = "kgpu.acquire"(%c, %p) : (!kgpu.channel<2 x (!m)>, !kgpu.cursor<3>) -> !m
@@ -276,6 +285,16 @@ func.func @receive_c4(%p: !kgpu.cursor<2>) {
   %c = kgpu.channel groups fillers 4 readers 4 : !kgpu.channel<2 x (!m)>
   // expected-error @below {{expected a channel with mbarriers (because copies by groups are received with a barrier of the role, so a slot is received once), got one that completes by groups}}
   %m = kgpu.receive %c[%p] again : !kgpu.channel<2 x (!m)> -> !m
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<32xf32, #layout.map<row_major [32]>>
+func.func @receive_c5(%p: !kgpu.cursor<2>) {
+  %c = kgpu.channel bytes fillers 1 readers 4 : !kgpu.channel<2 x (!m)>
+  // expected-error @below {{expected a channel that completes by groups (because only there does a warp wait for its own copies), got one that completes by bytes}}
+  %m = kgpu.receive %c[%p] by_warp : !kgpu.channel<2 x (!m)> -> !m
   return
 }
 

@@ -97,7 +97,8 @@ def draw(rng: random.Random) -> Job:
         options["maxnreg"] = rng.choice([None, None, None, 32, 168])
     if kernel is product:
         sides = rng.choice([16, 64, 128]), rng.choice([32, 128, 256]), rng.choice([32, 64, 128])
-        options["schedule"] = rng.choice(["auto", "simple", "cooperative", "pingpong", "skinny", "none", "nothing"])
+        schedules = ["auto", "simple", "lanes", "cooperative", "pingpong", "skinny", "none", "nothing"]
+        options["schedule"] = rng.choice(schedules)
         options["stages"] = rng.choice([None, 2, 3, 4, 9])
         return Job(kernel, PRODUCT.format(*sides), options)
     if kernel is rows:

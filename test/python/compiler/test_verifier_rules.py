@@ -14,6 +14,7 @@ VERIFIERS = (
     "compiler/transforms/kgpu/VerifyBarriers.cpp",
     "compiler/transforms/kgpu/VerifyBarrierOrder.cpp",
     "compiler/transforms/kgpu/VerifyChannels.cpp",
+    "compiler/transforms/kgpu/VerifyWarpReads.cpp",
     "compiler/transforms/kgpu/RoleScalars.cpp",
     "compiler/transforms/kgpu/RoleTrace.cpp",
     "compiler/conversion/tile_to_kgpu/VerifyLayouts.cpp",

@@ -117,7 +117,7 @@ def test_options_have_two_names(tmp_path):
         (dict(num_warp=8), "did you mean 'num_warps'"),
         (dict(stages=0), "argument 'stages': expected a positive integer, got 0"),
         (dict(consumers=True), "argument 'consumers': expected a positive integer, got True"),
-        (dict(schedule=3), "argument 'schedule': expected one of auto, simple, "),
+        (dict(schedule=3), "argument 'schedule': expected one of auto, simple, lanes, "),
     ]:
         try:
             double[(1,)](x, x, 64, BLOCK=64, **options)

@@ -1,7 +1,8 @@
-// Nothing changes unless the launch asks for it, the target has a copy engine, and what is loaded is multiplied in a
-// loop.
+// Nothing changes unless the launch asks for it and for no schedule that needs pointers, the target has a copy engine,
+// and what is loaded is multiplied in a loop.
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-widen-offsets,kiln-describe-pointers))' 2>&1 | FileCheck %s --check-prefix=AS-IS
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_80},func.func(kiln-widen-offsets,kiln-describe-pointers{all=true}))' 2>&1 | FileCheck %s --check-prefix=AS-IS
+// RUN: sed 's/^module/module attributes {kgpu.describe_pointers, kgpu.schedule = "lanes"}/' %s | kiln-opt --pass-pipeline='builtin.module(kiln-set-target{target=sm_120a},func.func(kiln-widen-offsets,kiln-describe-pointers))' 2>&1 | FileCheck %s --check-prefix=AS-IS
 // RUN: sed 's/^module/module attributes {kgpu.describe_pointers}/' %s | kiln-opt --pass-pipeline='builtin.module(kiln-set-target{target=sm_120a},func.func(kiln-widen-offsets,kiln-describe-pointers))' 2>&1 | FileCheck %s --check-prefix=ASKED
 
 // AS-IS-NOT: remark

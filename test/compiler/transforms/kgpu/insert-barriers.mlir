@@ -246,3 +246,30 @@ func.func @atomic_and_load(%p: !tile.ptr<i32>, %one: i32) -> (i32, i32) {
   %3 = tile.load %p : !tile.ptr<i32> -> i32
   return %1, %3 : i32, i32
 }
+
+// A receive of copies by groups is a barrier, unless each warp waits for itself alone.
+// CHECK-LABEL: @receives
+// CHECK: kgpu.local_store
+// CHECK-NEXT: kgpu.receive
+// CHECK-NEXT: kgpu.local_load
+// CHECK: kgpu.receive %{{.*}} by_warp
+// CHECK-NEXT: kgpu.local_store
+// CHECK-NEXT: kgpu.receive %{{.*}} by_warp
+// CHECK-NEXT: kgpu.barrier cta
+// CHECK-NEXT: kgpu.local_load
+!ring = !kgpu.channel<2 x (!kgpu.mem<128xf32, #m>)>
+func.func @receives(%x: tensor<128xf32, #t>) -> (tensor<128xf32, #t>, tensor<128xf32, #t>) {
+  %ch = kgpu.channel groups fillers 4 readers 4 {offset = 2048 : i64} : !ring
+  %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128xf32, #m>
+  %b = kgpu.alloc {offset = 512 : i64} : !kgpu.mem<128xf32, #m>
+  %c = kgpu.cursor : !kgpu.cursor<2>
+  %d = kgpu.advance %c : !kgpu.cursor<2>
+  kgpu.local_store %x, %a : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
+  %r0 = kgpu.receive %ch[%c] : !ring -> !kgpu.mem<128xf32, #m>
+  %y = kgpu.local_load %a : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
+  %r1 = kgpu.receive %ch[%d] by_warp : !ring -> !kgpu.mem<128xf32, #m>
+  kgpu.local_store %x, %b : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
+  %r2 = kgpu.receive %ch[%c] by_warp : !ring -> !kgpu.mem<128xf32, #m>
+  %z = kgpu.local_load %b : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
+  return %y, %z : tensor<128xf32, #t>, tensor<128xf32, #t>
+}

@@ -176,3 +176,22 @@ func.func @a_ring_with_barriers(%x: tensor<128xf32, #t>) {
   kgpu.local_store %x, %a : tensor<128xf32, #t>, !mem
   return
 }
+
+// -----
+
+// The last receive waits for each warp alone: other warps may still be reading.
+#t = #layout.map<blocked [128] vector 1 warps 4>
+#m = #layout.map<row_major [128]>
+!mem = !kgpu.mem<128xf32, #m>
+!ring = !kgpu.channel<2 x (!mem)>
+func.func @behind_a_receive_by_warp(%x: tensor<128xf32, #t>) {
+  // expected-note @below {{the ring}}
+  %ch = kgpu.channel groups fillers 4 readers 4 {offset = 0 : i64} : !ring
+  %a = kgpu.alloc {offset = 0 : i64} : !mem
+  %c = kgpu.cursor : !kgpu.cursor<2>
+  %r = kgpu.receive %ch[%c] by_warp : !ring -> !mem
+  kgpu.release %ch[%c] : !ring
+  // expected-error @below {{expected memory that overlaps no ring, or that is used only after the ring's last barrier}}
+  kgpu.local_store %x, %a : tensor<128xf32, #t>, !mem
+  return
+}

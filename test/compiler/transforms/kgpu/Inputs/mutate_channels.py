@@ -2,9 +2,9 @@
 
     mutate_channels.py FILE.mlir        the kernels, split by `// -----`; `-`: standard input
 
-A mutant lacks a step, does one twice, waits for too little, or does two steps in the wrong order. Every mutant must be
-legal IR, so that it is this pass that rejects it; only `acquire` is also checked by the verifier of the copies that
-need it.
+A mutant lacks a step, does one twice, waits for too little or for too few warps, or does two steps in the wrong order.
+Every mutant must be legal IR, so that it is this pass that rejects it; only `acquire` is also checked by the verifier
+of the copies that need it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ DOUBLED = re.compile(r"^ *kgpu\.(commit|release|copy_in)\b")
 ALONE = re.compile(r"^ *kgpu\.(acquire|receive)\b")
 FORWARDED = re.compile(r"^( *)(%\w+) = kgpu\.(advance|skip|mma_wait) (%[\w#]+)")
 GIVEN = re.compile(r"^( *)(%\w+)(:\d+)? = kgpu\.(acquire|receive) (%\w+)\[(%\w+)\](.*)$")
+COMPLETION = re.compile(r"kgpu\.channel +(\w+)")
 LOOP = re.compile(r"^( *).*scf\.for .* iter_args\((.*?)\)")
 # Steps that must not be swapped with the following line.
 ORDERED = [
@@ -71,6 +72,10 @@ def forwarded(lines: list[str], number: int, result: str, operand: str) -> str:
 
 def without_waiting(line: str) -> str:
     return re.sub(r"\](?: pending \d+)?", "] again", line, count=1)
+
+
+def by_warp(line: str) -> str:
+    return re.sub(r"(\](?: pending \d+)?)", r"\1 by_warp", line, count=1)
 
 
 def waits(lines: list[str], number: int) -> list[int]:
@@ -133,6 +138,9 @@ def mutants(kernel: str) -> Iterator[tuple[str, str]]:
                 yield f"twice {where}", replaced(lines, number, [line, again])
                 if match[4] == "receive":
                     yield f"without waiting {where}", replaced(lines, number, [without_waiting(line)])
+                # Where warps may wait for themselves alone, they do so already.
+                if match[4] == "receive" and "by_warp" not in kernel and set(COMPLETION.findall(kernel)) == {"groups"}:
+                    yield f"waiting for each warp alone {where}", replaced(lines, number, [by_warp(line)])
             head = around(lines, number)
             if head is not None and match[6] in inits(lines[head]):
                 # Names are local to a region: in the enclosing region this one may name something else.

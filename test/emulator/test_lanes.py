@@ -1,0 +1,129 @@
+"""Products of the schedule `lanes`: where each warp copies what it multiplies, a step has a barrier of each warp only.
+The emulator reports what a warp reads of other warps' copies, or overwrites before they have read it.
+
+Operands of products that are not the library's are small integers, so every sum is exact.
+"""
+
+import dataclasses
+
+import kiln
+import kiln.language as kl
+import numpy as np
+import pytest
+from harness import assert_close, random
+from kiln.kernels.attention import decode_attention, decode_quantized, decode_reference, quantized_reference
+from kiln.kernels.attention.decode_configs import DecodePlan
+from kiln.kernels.machine import launch_options
+
+from emulator.test_tensor_cores import integers
+
+ROWS = 16
+
+
+@kiln.jit
+def _scaled_sums(x, scales, table, out, tokens, TOKENS: kl.constexpr, SIZE: kl.constexpr, LANES: kl.constexpr,
+                 PAGE: kl.constexpr):  # fmt: skip
+    """Row r of lane l: r + 1 times the sum of the l-th part of each step's tokens, each times its scale."""
+    PART: kl.constexpr = TOKENS // LANES
+    row, column = kl.arange(0, TOKENS), kl.arange(0, SIZE)
+    rows = kl.broadcast_to((kl.arange(0, 16) + 1).to(kl.float16)[None, :, None], (LANES, 16, PART))
+    total = kl.zeros((LANES, 16, SIZE), kl.float32)
+    for first in range(0, tokens, TOKENS):
+        token = first + row
+        place = token
+        if PAGE > 0:
+            place = kl.load(table + token // PAGE, mask=token < tokens, other=0) * PAGE + token % PAGE
+        value = kl.load(x + place[:, None] * SIZE + column[None, :], mask=(token < tokens)[:, None], other=0.0)
+        scale = kl.load(scales + first + row[None, :])
+        total = kl.dot(rows * scale.reshape(LANES, 1, PART), value.reshape(LANES, PART, SIZE), total)
+    place = kl.arange(0, LANES)[:, None, None] * 16 + kl.arange(0, 16)[None, :, None]
+    kl.store(out + place * SIZE + column[None, None, :], total)
+
+
+def check_sums(rng, in_orders, emulated, lanes, warps, tokens, page=0, step=64, size=32, stages=3) -> bool:
+    """Right in all orders; returns whether warps wait for themselves alone."""
+    padded = -(-tokens // step) * step
+    x, scales = integers(rng, (padded, size), "float16"), rng.integers(1, 4, padded).astype(np.float16)
+    table = rng.permutation(padded // max(page, 1)).astype(np.int32)
+    place = np.arange(tokens)
+    given = np.full_like(x, np.nan)  # masked off, or in no page of the sequence
+    if page:
+        place = table[place // page] * page + place % page
+    given[place] = x[:tokens]
+    scaled = np.zeros((padded, size))
+    scaled[:tokens] = x[:tokens].astype(np.float64) * scales[:tokens, None]
+    sums = scaled.reshape(-1, lanes, step // lanes, size).sum((0, 2))
+    want = (np.arange(ROWS) + 1)[None, :, None] * sums[:, None, :]
+
+    def launch():
+        out = np.zeros((lanes, ROWS, size), np.float32)
+        options = {"schedule": "lanes", "stages": stages, "num_warps": warps}
+        _scaled_sums[1,](given, scales, table, out, tokens, step, size, lanes, page, **options)
+        return out
+
+    emulated.machines.clear()
+    for got in in_orders(launch, {"cp", "mma"}):
+        assert (got == want).all()
+    by_warp = [i.name for m in emulated.machines.values() for i in m.instructions if "warp" in i.modifiers]
+    return by_warp != []
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4])
+@pytest.mark.parametrize("tokens", [5, 64, 150, 448, 500])
+def test_a_lane_for_each_warp(rng, in_orders, emulated, tokens, stages):
+    """Whole steps and a masked tail; fewer steps than slots, and more."""
+    assert check_sums(rng, in_orders, emulated, 4, 4, tokens, stages=stages)
+
+
+@pytest.mark.parametrize("page", [4, 16, 64])
+def test_pages(rng, in_orders, emulated, page):
+    """Rows whose places are looked up ahead, possibly by other warps."""
+    assert check_sums(rng, in_orders, emulated, 4, 4, 300, page)
+
+
+@pytest.mark.parametrize("lanes, warps, step", [(2, 2, 32), (8, 8, 128)])
+def test_other_numbers_of_lanes(rng, in_orders, emulated, lanes, warps, step):
+    assert check_sums(rng, in_orders, emulated, lanes, warps, 300, step=step)
+
+
+@pytest.mark.parametrize("lanes, warps", [(1, 2), (2, 4), (4, 8)])
+def test_warps_that_share_a_lane_wait_for_each_other(rng, in_orders, emulated, lanes, warps):
+    assert not check_sums(rng, in_orders, emulated, lanes, warps, 300)
+
+
+@pytest.mark.parametrize("lanes, warps, rows", [(4, 4, 16), (4, 4, 8), (1, 2, 16)])
+@pytest.mark.parametrize("page", [None, 16, 5])
+def test_decoding(rng, launched, emulated, page, lanes, warps, rows):
+    lengths, size = np.array([150, 33], np.int32), 32
+    plan = DecodePlan(rows, 64, size, size, 2, lanes=lanes, splits=2, least=64, stages=3, num_warps=warps, merged=2)
+    shape, paged = (2, 150, 1, size), {}
+    if page:
+        pages = -(-150 // page)
+        table = rng.permutation(2 * pages).reshape(2, pages).astype(np.int32)
+        shape, paged = (2 * pages, page, 1, size), {"block_table": table}
+        plan = dataclasses.replace(plan, ahead=True, in_turns=True)
+    q, k, v = random(rng, (2, 2, size), "float16"), *(random(rng, shape, "float16") for _ in range(2))
+    exact = decode_reference.decode_attention(q, k, v, lengths, **paged)
+    emulated.used.clear()
+    with launch_options(schedule="lanes"):
+        one, other = launched(lambda: decode_attention(q, k, v, lengths, plan=plan, **paged))
+    assert emulated.used >= {"cp", "mma"}
+    assert_close(one, exact, length=150, scale=2.0**11)
+    assert one.tobytes() == other.tobytes(), "the order of warps shows"
+
+
+@pytest.mark.parametrize("bits, rows", [(8, 16), (8, 8), (4, 16), (4, 8)])
+def test_decoding_of_codes(rng, launched, emulated, bits, rows):
+    """Codes, a scale for each token, and at four bits words of each 32 tokens' channels are parts of one ring."""
+    k, v = (random(rng, (2, 300, 1, 32), "float16") for _ in range(2))
+    q, lengths = random(rng, (2, 2, 32), "float16"), [300, 33]
+    plan = DecodePlan(rows, 128, 32, 32, 2, lanes=4, splits=2, least=128, stages=2, num_warps=4, merged=2, bits=bits)
+    cache = quantized_reference.quantized_cache(k, v, lengths, bits, 384)
+    exact = decode_reference.decode_attention(q, *quantized_reference.decoded_cache(*cache, lengths), lengths)
+    recent = {"k_recent": cache[4], "v_recent": cache[5]}
+    emulated.used.clear()
+    with launch_options(schedule="lanes"):
+        one, other = launched(lambda: decode_quantized(q, *cache[:4], np.array(lengths, np.int32), plan=plan, **recent))
+    assert emulated.used >= {"cp", "mma", "prmt"}
+    assert_close(one, exact, length=300, scale=2.0**10)
+    assert one.tobytes() == other.tobytes(), "the order of warps shows"
