@@ -83,7 +83,7 @@ def weights_of(score, sums, scale, terms: Terms, slope, at, FORM: kl.constexpr):
     """Weights, and the derivative of the terms by the score (None: 1)."""
     if not FORM.SCALED:
         return exp2_flushed(score * scale - sums), None
-    score, bend = terms.bent(score * scale, slope, at)
+    score, bend = terms.bent(score, scale, slope, at)
     return exp2_flushed(score * LOG2_E - sums), bend
 
 

@@ -229,7 +229,7 @@ def attention_kernel(
         at = At(batch, of_row, rows[:, None], start + kl.arange(0, PLAN.N)[None, :], queries.tokens, keys.tokens)
         late = step + walk.STEP > walk.common
         if PLAN.SCALED:
-            score = terms.of(score * scale, slope, at, late, tilt)
+            score = terms.of(score, scale, slope, at, late, tilt)
         if late:
             score = kl.where(visible.mask(at), score, -float("inf"))
         ahead = None if tilt is None else slope * (start - origin).to(kl.float32) * exponent

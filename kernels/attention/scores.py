@@ -20,9 +20,15 @@ LOG2_E: kl.constexpr = kl.constexpr(1.4426950408889634)
 
 
 @kiln.jit
+def falling(x):
+    """1 / (2^x + 1): from 1 to 0 as x grows."""
+    return reciprocal(1.0 + exp2_flushed(x))
+
+
+@kiln.jit
 def tanh(x):
     """1 - 2 / (e^2x + 1), to within 2 units of float32's precision at 1."""
-    return 1.0 - 2.0 * reciprocal(1.0 + exp2_flushed(x * (2 * LOG2_E)))
+    return 1.0 - 2.0 * falling(x * (2 * LOG2_E))
 
 
 @kiln.jit
@@ -131,12 +137,24 @@ class Terms:
         return slope * kl.arange(0, N).to(kl.float32)[None, :]
 
     @kiln.jit
-    def of(self, score, slope, at, late=True, tilt=None, APART: kl.constexpr = False):
+    def of(self, product, scale, slope, at, late=True, tilt=None, APART: kl.constexpr = False):
         """``late``: whether there may be keys beyond the last. ``tilt``: see `tilt`; what a row's or a block's own
         distance adds to all scores equally is left out. APART: rows and columns are converted apart, in few
         registers."""
-        if self.softcap is not None:
-            score = self.softcap * tanh(score * (1.0 / self.softcap))
+        if self.softcap is None:
+            score = product * scale
+        else:
+            # One multiplication on either side of the exponential.
+            score = self.softcap - 2.0 * self.softcap * falling(product * self.steepness(scale))
+        return self.added(score, slope, at, late, tilt, APART)
+
+    @kiln.jit
+    def steepness(self, scale):
+        return scale * (2 * LOG2_E) * (1.0 / self.softcap)
+
+    @kiln.jit
+    def added(self, score, slope, at, late, tilt, APART: kl.constexpr):
+        """The terms after softcap."""
         if self.bias is not None:
             score += self.bias.load(at)
         if tilt is not None:
@@ -155,14 +173,16 @@ class Terms:
         return score
 
     @kiln.jit
-    def bent(self, score, slope, at):
+    def bent(self, product, scale, slope, at):
         """The result of `of`, and its derivative by the score (None: 1)."""
         bend = None
-        if self.softcap is not None:
-            part = tanh(score * (1.0 / self.softcap))
+        if self.softcap is None:
+            score = product * scale
+        else:
+            part = 1.0 - 2.0 * falling(product * self.steepness(scale))
             score = self.softcap * part
             bend = 1.0 - part * part
-        score = self._replace(softcap=None, MOD=None).of(score, slope, at, APART=True)
+        score = self._replace(MOD=None).added(score, slope, at, True, None, True)
         if self.MOD is not None:
             inside = at.inside(self.args)
             score, more = with_derivative(_changed, score, inside, self.args, self.MOD)
