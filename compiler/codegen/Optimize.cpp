@@ -7,6 +7,7 @@
 #include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/PassManager.h"
@@ -206,6 +207,65 @@ static void shareSums(llvm::Function &function, llvm::FunctionAnalysisManager &f
     functions.invalidate(function, llvm::PreservedAnalyses::none());
 }
 
+/// Whether a pointer is only read by copies to shared memory.
+static bool isCopied(const llvm::GetElementPtrInst &pointer) {
+  auto isCopy = [](const llvm::User *user) {
+    auto *call = llvm::dyn_cast<llvm::CallInst>(user);
+    auto *text = call ? llvm::dyn_cast<llvm::InlineAsm>(call->getCalledOperand()) : nullptr;
+    return text && text->getAsmString().find("cp.async") != std::string::npos;
+  };
+  return !pointer.use_empty() && llvm::all_of(pointer.users(), isCopy);
+}
+
+/// Such pointers of a block that differ only by constants become one pointer plus each constant, which an instruction
+/// has room for. LLVM finds constants in sums, but not in the multiples of sums that a thread's places in a tile are.
+static void shareCopied(llvm::Function &function, llvm::FunctionAnalysisManager &functions) {
+  constexpr unsigned kBits = 24; // of an offset in a machine instruction
+  struct First {
+    llvm::GetElementPtrInst *pointer;
+    const llvm::SCEV *index;
+  };
+  if (function.isDeclaration())
+    return;
+  auto &evolution = functions.getResult<llvm::ScalarEvolutionAnalysis>(function);
+  const llvm::DataLayout &layout = function.getDataLayout();
+  bool changed = false;
+  for (llvm::BasicBlock &block : function) {
+    llvm::SmallVector<First> firsts;
+    llvm::SmallVector<llvm::WeakTrackingVH> dead;
+    for (llvm::Instruction &instruction : block) {
+      auto *pointer = llvm::dyn_cast<llvm::GetElementPtrInst>(&instruction);
+      if (!pointer || !isCopied(*pointer) || pointer->getNumIndices() != 1)
+        continue;
+      // Numbers of 31 bits differ by what their last 32 bits differ by, as a signed number.
+      auto *wide = llvm::dyn_cast<llvm::ZExtInst>(pointer->getOperand(1));
+      if (!wide || !wide->hasNonNeg() || !wide->getSrcTy()->isIntegerTy(32))
+        continue;
+      const llvm::SCEV *index = evolution.getSCEV(wide->getOperand(0));
+      int64_t bytes = layout.getTypeAllocSize(pointer->getSourceElementType()).getFixedValue(), offset = 0;
+      auto own = llvm::find_if(firsts, [&](const First &first) {
+        if (first.pointer->getPointerOperand() != pointer->getPointerOperand() ||
+            first.pointer->getSourceElementType() != pointer->getSourceElementType())
+          return false;
+        std::optional<llvm::APInt> more = evolution.computeConstantDifference(index, first.index);
+        offset = more ? more->getSExtValue() * bytes : 0;
+        return more && llvm::isIntN(kBits, offset);
+      });
+      if (own == firsts.end()) {
+        firsts.push_back({pointer, index});
+        continue;
+      }
+      llvm::IRBuilder<> builder(pointer);
+      pointer->replaceAllUsesWith(builder.CreatePtrAdd(own->pointer, builder.getInt64(offset)));
+      dead.push_back(pointer);
+    }
+    changed |= !dead.empty();
+    llvm::RecursivelyDeleteTriviallyDeadInstructions(dead);
+  }
+  if (changed)
+    functions.invalidate(function, llvm::PreservedAnalyses::none());
+}
+
 llvm::Error kiln::codegen::optimize(Unit &unit, llvm::TargetMachine &machine, const std::atomic<bool> *cancelled) {
   llvm::PipelineTuningOptions tuning;
   // The code is already vectorised and blocked for the registers; unrolling triples the time and gains nothing.
@@ -243,8 +303,10 @@ llvm::Error kiln::codegen::optimize(Unit &unit, llvm::TargetMachine &machine, co
     storeSingleLanes(function);
     if (cpu && !function.isDeclaration())
       moveNarrowFloatsAsBits(function);
-    if (!cpu)
+    if (!cpu) {
       shareSums(function, functions);
+      shareCopied(function, functions);
+    }
     if (cpu && function.hasExternalLinkage() && !function.isDeclaration() && isEntry(function))
       insertSafepoints(function, functions);
   }

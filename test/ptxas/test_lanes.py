@@ -66,3 +66,14 @@ def test_warps_wait_for_themselves_alone(about):
     usage = usage_of(launch, "lanes")
     assert usage["spill_stores"] == usage["spill_loads"] == 0
     assert blocks_of(usage) >= blocks_of(usage_of(launch, "simple"))
+
+
+def test_copies_share_an_address():
+    """Four copies of codes and two of words are a multiple of a lane's place apart each; LLVM would compute the address
+    of every copy."""
+    code = decoding(64, 4096, 4).compile("sm_90a", to="llvm", schedule="lanes").output
+    step = code[code.index("cp.async.wait_group") :]
+    copied = re.findall(r"cp\.async\.cg\.\S* .*ptr addrspace\(1\) (%\w+),", step)
+    assert len(copied) == 11
+    apart = [re.findall(rf"^  {name} = getelementptr .* i64 (\d+)$", step, re.MULTILINE) for name in copied]
+    assert sorted(int(more) for found in apart for more in found) == [128, 512, 512, 1024, 1024, 1536, 1536]
