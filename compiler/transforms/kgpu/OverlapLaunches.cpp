@@ -53,8 +53,8 @@ static Operation *findStart(func::FuncOp kernel) {
   return arrivals.empty() ? nullptr : (*arrivals.begin())->getNextNode();
 }
 
-/// Inserts a wait before the block's first op that accesses global memory; returns whether there is one.
-static bool waitIn(Block &block) {
+/// Inserts a wait before the block's first op that accesses global memory; returns it, if there is one.
+static Operation *waitIn(Block &block) {
   for (Operation &op : block.without_terminator()) {
     // Each role waits for itself.
     if (auto roles = dyn_cast<kgpu::RolesOp>(op)) {
@@ -65,10 +65,9 @@ static bool waitIn(Block &block) {
     if (!accessesGlobal(&op))
       continue;
     OpBuilder b(&op);
-    tile::WaitForGridOp::create(b, op.getLoc());
-    return true;
+    return tile::WaitForGridOp::create(b, op.getLoc());
   }
-  return false;
+  return nullptr;
 }
 
 namespace {
@@ -82,19 +81,24 @@ struct OverlapLaunches : kiln::impl::OverlapLaunchesPassBase<OverlapLaunches> {
         !kernel->getParentOfType<ModuleOp>()->hasAttr(kgpu::kPdlAttrName))
       return;
     Block &block = kernel.front();
-    bool waits = says<tile::WaitForGridOp>(kernel);
-    if (!says<tile::LaunchDependentsOp>(kernel)) {
-      // Programs that all run at once lose no resources to the next launch.
-      bool atOnce = kgpu::moduleHas(kernel, kgpu::kSingleWaveAttrName);
-      Operation *trigger = atOnce ? findStart(kernel) : findTrigger(kernel);
-      OpBuilder b(trigger ? trigger : &block.front());
-      tile::LaunchDependentsOp::create(b, trigger ? trigger->getLoc() : kernel.getLoc());
-    }
+    bool waits = says<tile::WaitForGridOp>(kernel), triggers = says<tile::LaunchDependentsOp>(kernel);
+    // Programs that all run at once lose no resources to the next launch.
+    bool atOnce = kgpu::moduleHas(kernel, kgpu::kSingleWaveAttrName);
+    Operation *trigger = triggers ? nullptr : atOnce ? findStart(kernel) : findTrigger(kernel);
+    Operation *wait = waits ? nullptr : waitIn(block);
     // Also if there is nothing to wait for: the next grid waits only for this one, and thereby for all before it.
-    if (!waits && !waitIn(block)) {
+    if (!waits && !wait) {
       OpBuilder b(block.getTerminator());
       tile::WaitForGridOp::create(b, kernel.getLoc());
     }
+    if (triggers)
+      return;
+    // If programs begin the next launch before they wait, those of several launches wait at the same time, and take the
+    // place of others.
+    if (!trigger && !atOnce && wait)
+      trigger = wait->getNextNode();
+    OpBuilder b(trigger ? trigger : &block.front());
+    tile::LaunchDependentsOp::create(b, trigger ? trigger->getLoc() : kernel.getLoc());
   }
 };
 } // namespace

@@ -39,10 +39,11 @@ module attributes {kgpu.pdl} {
     return
   }
 
-  // A loop before any run: the next launch may begin at once. The wait comes before the loop, which reads.
+  // A loop before any run: the next launch may begin after the wait, which comes before the loop, which reads.
   // CHECK-LABEL: func.func public @loop(
-  // CHECK-NEXT: tile.launch_dependents
+  // CHECK-NOT: launch_dependents
   // CHECK: tile.wait_for_grid
+  // CHECK-NEXT: tile.launch_dependents
   // CHECK-NEXT: scf.for
   func.func public @loop(%xp: !tile.ptr<i32>, %n: i32) attributes {tile.kernel} {
     %x = tile.splat %xp : !tile.ptr<i32> -> tensor<128x!tile.ptr<i32>, #b>
