@@ -115,7 +115,7 @@ class Bench:
         raise NotImplementedError
 
     def make(self, name: str) -> Peer:
-        found: Peer = getattr(self, name.replace("-", "_"))()
+        found: Peer = getattr(self, name.replace("-", "_").replace("+", "_"))()
         return found
 
     def checked(self, peer: Peer) -> float:

@@ -20,7 +20,7 @@ from kiln.kernels.attention.kernel import LOG2_E
 from kiln.kernels.attention.scores import finite
 from kiln.kernels.counters import count_in, zeros
 from kiln.kernels.fast import exp2_flushed
-from kiln.kernels.machine import machine_of
+from kiln.kernels.machine import is_dependent, machine_of
 from kiln.kernels.operator import FLOATS, Spec, Types, empty, operator, output, strides
 from kiln.kernels.views import Heads, heads_view
 
@@ -136,9 +136,9 @@ class Work:
 
 
 @kiln.jit
-def work_of(lengths: Lengths, heads, PLAN: kl.constexpr):
+def work_of(lengths: Lengths, PLAN: kl.constexpr, HEADS: kl.constexpr):
     slot, part = kl.program_id(0), kl.program_id(1)
-    head, batch = slot // PLAN.blocks % heads, slot // PLAN.blocks // heads
+    head, batch = slot // PLAN.blocks % HEADS, slot // PLAN.blocks // HEADS
     if PLAN.sequences == 0:
         return Work(slot, batch, head, slot % PLAN.blocks, part, slot * PLAN.splits, *lengths.of(batch), None)
     # Every program computes its share from the lengths of all: shares are equally long, except the last of each
@@ -154,7 +154,7 @@ def work_of(lengths: Lengths, heads, PLAN: kl.constexpr):
     passed = (number < lengths.count - 1) & (ends <= part)
     before, batch = kl.max(kl.where(passed, ends, 0)), kl.sum(passed.to(kl.int32))
     place = slot * kl.num_programs(1) + before
-    slot = (batch * heads + head) * PLAN.blocks + slot % PLAN.blocks
+    slot = (batch * HEADS + head) * PLAN.blocks + slot % PLAN.blocks
     return Work(slot, batch, head, slot % PLAN.blocks, part - before, place, *lengths.of(batch), side)
 
 
@@ -342,8 +342,8 @@ def hand_in(parts: Parts, work: Work, count, top, total, result, PLAN: kl.conste
     row, column = kl.arange(0, result.shape[0])[:, None], kl.arange(0, PLAN.side)[None, :]
     place = (work.place + work.part) * PLAN.members + row
     kl.store(parts.sums + place.to(kl.int64) * PLAN.side + column, result, mask=row < PLAN.members)
-    kl.store(parts.statistics + place * 2, top, mask=row < PLAN.members)
-    kl.store(parts.statistics + place * 2 + 1, total, mask=row < PLAN.members)
+    both = kl.join(top, total).reshape(result.shape[0], 2)
+    kl.store(parts.statistics + place * 2 + kl.arange(0, 2)[None, :], both, mask=row < PLAN.members)
     return count_in(parts.arrived + work.slot, count)
 
 
@@ -353,20 +353,32 @@ def handed_in(parts: Parts, work: Work, count, PLAN: kl.constexpr):
     top = kl.full((PLAN.members, 1), -float("inf"), kl.float32)
     total = kl.zeros((PLAN.members, 1), kl.float32)
     result = kl.zeros((PLAN.members, PLAN.side), kl.float32)
-    row, column = kl.arange(0, PLAN.members)[None, :, None], kl.arange(0, PLAN.side)[None, None, :]
     for first in range(0, count, PLAN.merged):
-        part = first + kl.arange(0, PLAN.merged)[:, None, None]
-        place = (work.place + part) * PLAN.members + row
-        values = kl.load(parts.sums + place.to(kl.int64) * PLAN.side + column, mask=part < count, other=0.0)
-        tops = kl.load(parts.statistics + place * 2, mask=part < count, other=-float("inf"))
-        totals = kl.load(parts.statistics + place * 2 + 1, mask=part < count, other=0.0)
-        best = kl.maximum(top, kl.max(tops, axis=0))
-        safe = finite(best)
-        share, kept = exp2_flushed(tops - safe[None]), exp2_flushed(top - safe)
-        total = total * kept + kl.sum(totals * share, axis=0)
-        result = result * kept + kl.sum(values * share, axis=0)
-        top = best
+        top, total, result = with_more(parts, work, first, count - first, top, total, result, PLAN)
     return top, total, result
+
+
+@kiln.jit
+def with_more(parts: Parts, work: Work, first, left, top, total, result, PLAN: kl.constexpr):
+    """Sums including the shares from ``first`` on: ``PLAN.merged``, unless fewer are ``left``."""
+    SIDES: kl.constexpr = (PLAN.merged, PLAN.members)
+    part = kl.arange(0, PLAN.merged)[:, None, None]
+    there = part < left
+    begin = (work.place + first).to(kl.int64) * PLAN.members
+    place = part * PLAN.members + kl.arange(0, PLAN.members)[None, :, None]
+    values = kl.load(
+        parts.sums + begin * PLAN.side + (place * PLAN.side + kl.arange(0, PLAN.side)[None, None, :]),
+        mask=there,
+        other=0.0,
+    )
+    both = kl.load(parts.statistics + begin * 2 + (place * 2 + kl.arange(0, 2)[None, None, :]), mask=there, other=0.0)
+    tops, totals = kl.split(both)
+    tops, totals = kl.where(there, tops.reshape(*SIDES, 1), -float("inf")), totals.reshape(*SIDES, 1)
+    best = kl.maximum(top, kl.max(tops, axis=0))
+    safe = finite(best)
+    share, kept = exp2_flushed(tops - safe[None]), exp2_flushed(top - safe)
+    total = total * kept + kl.sum(totals * share, axis=0)
+    return best, total, result * kept + kl.sum(values * share, axis=0)
 
 
 @kiln.jit
@@ -397,9 +409,10 @@ def decode_kernel(
     window,
     size,
     PLAN: kl.constexpr,
+    HEADS: kl.constexpr,
 ):
     """``y = softmax(q kᵀ · scale) v``: a share of the cached tokens of one sequence and one head of keys."""
-    work = work_of(lengths, k.heads, PLAN)
+    work = work_of(lengths, PLAN, HEADS)
     head, batch, length = work.head, work.batch, work.length
     if PLAN.alike:
         v = k._replace(data=v.data)
@@ -573,7 +586,8 @@ def decode_attention(
         return (out, lse) if return_lse else out
     machine = machine_of(q)
     paged = block_table is not None
-    plan = plan or decode_plan(batch, k_heads, group, queries, size, q.itemsize, length, machine, splits, paged)
+    early = is_dependent()
+    plan = plan or decode_plan(batch, k_heads, group, queries, size, q.itemsize, length, machine, splits, paged, early)
     if uneven:
         plan = plan.evened(batch, k_heads, machine)
     if strides(k) != strides(v):
@@ -606,6 +620,7 @@ def decode_attention(
         window,
         size,
         PLAN=plan,
+        HEADS=k_heads,
         **plan.options(machine),
     )
     return (out, lse) if return_lse else out

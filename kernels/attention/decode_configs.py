@@ -11,6 +11,8 @@ from kiln.kernels.operator import tile_side
 
 # Bytes of shared memory per multiprocessor that rings may take.
 SHARED = 200 << 10
+# With so many, a multiprocessor has no room for a second program.
+MORE_THAN_HALF = 114 << 10
 # Fewer cached tokens than this do not deserve their own program: handing in takes longer than reading them.
 LEAST_SPLIT = 64
 # Tokens of a share that takes longer than handing it in.
@@ -39,6 +41,7 @@ class DecodePlan:
     ahead      pages of a step are looked up two steps ahead, once for keys and values, which are alike
     registers  most registers per thread (0: the assembler's choice, which may spill for more programs than memory
                needs)
+    schedule   `lanes`: each warp copies what it multiplies, and waits for no other; `simple`: all copy for all
     """
 
     rows: int
@@ -59,6 +62,7 @@ class DecodePlan:
     alike: bool = True
     ahead: bool = False
     registers: int = 0
+    schedule: str = "simple"
 
     @property
     def blocks(self) -> int:
@@ -116,7 +120,7 @@ class DecodePlan:
             return options()
         chosen: dict[str, Any] = {"num_warps": self.num_warps}
         if self.stages:
-            chosen |= {"schedule": "simple", "stages": self.stages}
+            chosen |= {"schedule": self.schedule, "stages": self.stages}
         if self.registers:
             chosen["maxnreg"] = self.registers
         return options(**chosen)
@@ -140,8 +144,9 @@ def decode_plan(
     machine: Machine,
     splits: int | None = None,
     paged: bool = False,
+    dependent: bool = False,
 ) -> DecodePlan:
-    """For ``batch`` sequences of at most ``length`` tokens."""
+    """For ``batch`` sequences of at most ``length`` tokens. ``dependent``: the next launch begins before this ends."""
     side, rows = tile_side(size), group * queries
     if not machine.gpu or itemsize > 2:
         return _without_tensor_cores(batch * k_heads, group, queries, size, length, machine, splits)
@@ -151,7 +156,6 @@ def decode_plan(
     lanes = min(WARPS, 1 << fitting.bit_length() - 1)
     tokens = 16 * WARPS if side <= 128 else 8 * WARPS
     slot = 2 * tokens * side * itemsize
-    stages = max(2, min(4, SHARED // 2 // slot))
     # One program per multiprocessor: its ring keeps memory busy, and more shares cost more to hand in. With pages two,
     # if shares are long or few: addresses take longer to arrive, and each program hides the other's wait.
     tiles = batch * k_heads * -(-rows // tile)
@@ -162,16 +166,32 @@ def decode_plan(
         workers = machine.processors * (2 if doubled else 1)
         splits = fewest_splits(min(even_splits(tiles, workers), most), length, tokens)
     shares = max(1, splits)
-    # A slot for each step, if a share has only two; and of more programs than processors, which hide each other's
-    # waits, more fit with two slots.
-    crowded = tiles > machine.processors and shares == 1
-    if shares * 2 * tokens >= length or crowded or doubled:
+    steps = -(-length // (shares * tokens))
+    # One wave of programs, or more sequences than processors.
+    single, crowded = tiles * shares <= machine.processors, tiles > machine.processors and shares == 1
+    # Long programs, and more than fit at once unless they look up pages, read memory faster if a row is copied at once,
+    # not in halves.
+    few = not crowded or tiles <= 3 * machine.processors or (paged and length <= 2 * LONG_SHARE)
+    own = lanes == WARPS and few and length // shares <= 16 * LONG_SHARE
+    # Of more programs than processors, which hide each other's waits, more fit with two slots. Pages are known two
+    # steps ahead, so more slots would be filled late.
+    if crowded or doubled or steps <= (4 if paged else 2):
         stages = 2
+    else:
+        stages = max(2, min(4 if own and single and shares > 1 and not paged else 3, SHARED * 2 // 3 // slot))
+    # If the next launch begins early, its programs should find no room beside these: some processors would get two of
+    # them and others none.
+    apart = dependent and single and not paged
+    if apart:
+        stages = max(stages, -(-MORE_THAN_HALF // slot))
+    # Queries as columns take fewer instructions, but more of them wait for others.
+    most_rows = 4 if apart or steps <= 2 else 2
+    narrow = own and size == 128 and rows <= most_rows and not paged and not crowded
     # Steps in turns were never slower in eight rows, and up to 3 % faster: concurrent programs read one run of memory.
     # Looking pages up ahead costs a program with few steps more than it saves, unless there are only two slots.
-    shared = shares > 1
     plan = DecodePlan(tile, tokens, size, side, group, queries, lanes, shares, LEAST_SPLIT, stages, WARPS)
-    return merging(replace(plan, in_turns=shared, ahead=paged and (shared or crowded)))
+    plan = replace(plan, in_turns=shares > 1, ahead=paged and (shares > 1 or crowded))
+    return merging(replace(plan, rows=8 if narrow else tile, schedule="lanes" if own else "simple"))
 
 
 def candidates(
@@ -185,8 +205,8 @@ def candidates(
     machine: Machine,
     paged: bool = False,
 ) -> list[DecodePlan]:
-    """Plans worth timing, the default first: more and fewer shares and slots, steps in turns and in runs, other numbers
-    of tokens per step, lanes and warps, and queries as columns."""
+    """Plans worth timing, the default first: more and fewer shares and slots, steps in turns and in runs, the other
+    schedule, other numbers of tokens per step, lanes and warps, and queries as columns or as rows."""
     default = decode_plan(batch, k_heads, group, queries, size, itemsize, length, machine, paged=paged)
     most = max(1, -(-length // max(default.least, default.tokens)))
     shares = [default.splits * 2, default.splits // 2, default.splits + 1, default.splits * 3 // 2]
@@ -200,6 +220,9 @@ def candidates(
         return list(dict.fromkeys(found))
     if default.splits > 1:
         found.append(replace(default, in_turns=not default.in_turns))
+    if default.lanes == default.num_warps:
+        other = "simple" if default.schedule == "lanes" else "lanes"
+        found += [replace(default, schedule=other, stages=stages) for stages in (2, 3)]
     forms = [default]
     if group * queries <= 8 and default.lanes == default.num_warps == WARPS and size == 128:
         forms.append(replace(default, rows=24 - default.rows if default.rows in (8, 16) else 8))

@@ -97,22 +97,22 @@ LARGER: kl.constexpr = kl.constexpr(16.0)
 class Codes:
     """Keys or values of (batch, head): blocks of codes; ``ranges``: the scales or words that give codes their meaning;
     the ``recent`` tokens (None with eight bits). With ``pages`` the arrays hold pages instead of sequences, of
-    ``blocks`` blocks and ``heads`` heads each."""
+    ``blocks`` blocks and HEADS heads each."""
 
     data: Any
     ranges: Any
     recent: Any
     blocks: Any
-    heads: Any = None
     pages: Any = None
+    HEADS: kl.constexpr = 1
 
     @kiln.jit
     def number(self, of_all, block, inside):
         """The index of a head's block, or of the blocks of a tile; that of the very first if not inside."""
         if self.pages is None:
             return of_all.to(kl.int64) * self.blocks + block
-        page, token = self.pages.of(of_all // self.heads, block * BLOCK, inside)
-        return (page * self.heads + of_all % self.heads) * self.blocks + token // BLOCK
+        page, token = self.pages.of(of_all // self.HEADS, block * BLOCK, inside)
+        return (page * self.HEADS + of_all % self.HEADS) * self.blocks + token // BLOCK
 
     @property
     @kiln.jit
@@ -260,8 +260,8 @@ def of_lanes(words, PLAN: kl.constexpr):
 
 
 @kiln.jit
-def scores_of_four(k: Codes, of_all, start, last, low_queries, high_queries, scale_log2, PLAN: kl.constexpr):
-    """Scores of a step's four-bit keys: queries are columns, and absorb the multipliers of keys."""
+def scores_of_four(k: Codes, of_all, start, last, low_queries, high_queries, PLAN: kl.constexpr):
+    """Scores of a step's four-bit keys, unscaled: queries are columns, and absorb the multipliers of keys."""
     TOKENS: kl.constexpr = PLAN.tokens // PLAN.lanes
     low, both = fours_and_bytes(k.load(of_all, start, last, PLAN))
     key = in_lanes(side_by_side(keys_of(low, PLAN), keys_of(both, PLAN)), PLAN)
@@ -274,17 +274,25 @@ def scores_of_four(k: Codes, of_all, start, last, low_queries, high_queries, sca
     zeros = side_by_side(low_zero, sum_of(low_zero, high_zero))[:, None, :]
     beside = kl.dot(kl.broadcast_to(zeros, (PLAN.lanes, 16, PLAN.size)), columns)
     beside = kl.broadcast_to(beside[:, None], (PLAN.lanes, TOKENS // 16, 16, PLAN.rows))
-    score = kl.dot(key, columns, beside.reshape(PLAN.lanes, TOKENS, PLAN.rows))
-    return score * (scale_log2 * 4194304.0)
+    return kl.dot(key, columns, beside.reshape(PLAN.lanes, TOKENS, PLAN.rows))
 
 
 # ---- the kernel ------------------------------------------------------------------------------------------------------
 @kiln.jit
 def decode_quantized_kernel(
-    q: Heads, k: Codes, v: Codes, y: Heads, lse, lengths: Lengths, parts: Parts, k_heads, scale_log2, PLAN: kl.constexpr
+    q: Heads,
+    k: Codes,
+    v: Codes,
+    y: Heads,
+    lse,
+    lengths: Lengths,
+    parts: Parts,
+    scale_log2,
+    PLAN: kl.constexpr,
+    HEADS: kl.constexpr,
 ):
     """``y = softmax(q kᵀ · scale) v``: a share of the cached tokens of one sequence and one head of keys."""
-    work = work_of(lengths, k_heads, PLAN)
+    work = work_of(lengths, PLAN, HEADS)
     of_all, length = work.slot // PLAN.blocks, work.length
     rows = Rows(work.batch, work.head, work.block * PLAN.rows, PLAN)
     whole = length if PLAN.bits == 8 else length // GROUP * GROUP
@@ -331,11 +339,20 @@ def decode_quantized_kernel(
 
 @kiln.jit
 def decode_in_columns_kernel(
-    q: Heads, k: Codes, v: Codes, y: Heads, lse, lengths: Lengths, parts: Parts, k_heads, scale_log2, PLAN: kl.constexpr
+    q: Heads,
+    k: Codes,
+    v: Codes,
+    y: Heads,
+    lse,
+    lengths: Lengths,
+    parts: Parts,
+    scale_log2,
+    PLAN: kl.constexpr,
+    HEADS: kl.constexpr,
 ):
     """As `decode_quantized_kernel`, with queries as columns of the products, where eight are enough. The multipliers of
     four-bit keys go into the queries."""
-    work = work_of(lengths, k_heads, PLAN)
+    work = work_of(lengths, PLAN, HEADS)
     of_all, length = work.slot // PLAN.blocks, work.length
     rows = Rows(work.batch, work.head, work.block * PLAN.rows, PLAN)
     whole = length if PLAN.bits == 8 else length // GROUP * GROUP
@@ -347,9 +364,15 @@ def decode_in_columns_kernel(
     queries = kl.broadcast_to(query[None], (PLAN.lanes, PLAN.rows, PLAN.size))
     top, total, result = nothing(PLAN)
     offset = kl.zeros((PLAN.lanes, 8, PLAN.rows), kl.float32)
+    # What scores are multiplied by along with the subtraction of their maximum: by a positive number, so that the
+    # maximum stays the greatest.
+    scale = 1.0
     if PLAN.bits == 4:
         # Both halves of the channels are scaled alike: 2^-22 of their meaning.
-        low_queries, high_queries = halves(queries * 4.0, PLAN)[0], halves(queries * 0.25, PLAN)[1]
+        scale = kl.maximum(kl.abs(scale_log2) * 4194304.0, 1e-30)
+        sign = kl.where(scale_log2 < 0.0, -1.0, 1.0)
+        low_queries = halves(queries * (4.0 * sign), PLAN)[0].to(kl.float16)
+        high_queries = halves(queries * (0.25 * sign), PLAN)[1].to(kl.float16)
     first_turn, end = walk_of(first, last, PLAN)
     for turn in range(first_turn, end, PLAN.pace):
         start = first + turn * PLAN.stride if PLAN.in_turns else turn
@@ -363,11 +386,11 @@ def decode_in_columns_kernel(
         else:
             step, zero = step_and_zero(word)
             step = step.to(kl.float32)
-            score = scores_of_four(k, of_all, start, last, low_queries, high_queries, scale_log2, PLAN)
+            score = scores_of_four(k, of_all, start, last, low_queries, high_queries, PLAN)
         score = kl.where(is_seen(start, own_column, last, None, PLAN), score, -float("inf"))
         best = kl.maximum(top, kl.max(score, axis=1, keep_dims=True))
-        safe = finite(best)
-        weight, kept = exp2_flushed(score - safe), exp2_flushed(top - safe)
+        safe = finite(best) * scale
+        weight, kept = exp2_flushed(score * scale - safe), exp2_flushed(top * scale - safe)
         total = total * kept + sums_of(weight, PLAN)
         if PLAN.bits == 4:
             offset = offset * kept + sums_of(weight * (step * zero), PLAN)
@@ -378,7 +401,7 @@ def decode_in_columns_kernel(
         result = result * unit_of_values(PLAN) + offset
     else:
         result = result * unit_of_values(PLAN)[None, :, None] + offset
-    top, total, result = merged_columns(top, total, result, PLAN)
+    top, total, result = merged_columns(top * scale, total, result, PLAN)
     if PLAN.bits == 4:
         if (work.part == count - 1) & (length > whole):
             top, total, result = with_recent(
@@ -455,16 +478,19 @@ def quantized_plan(
     stages = max(2, min(3, SHARED // 2 // slot)) if machine.gpu else 0
     if in_columns and tokens == MULTIPLE and (bits == 4 or splits > 1 or length <= LONG_SHARE):
         stages = 2
-    # Of more programs than fit at once, three for each multiprocessor with a third slot; of short ones four, though a
-    # few of their registers spill to memory.
-    registers = 0
-    if in_columns and bits == 4 and tiles * splits > 3 * machine.processors:
-        if length > 2 * LONG_SHARE:
+    # Programs that fit at once four to a multiprocessor, or that are short, get few enough registers for it. Of more,
+    # three for each with a third slot.
+    registers, programs = 0, tiles * splits
+    if in_columns and bits == 4 and programs > 3 * machine.processors:
+        if programs <= 4 * machine.processors or (splits == 1 and length <= 2 * LONG_SHARE):
+            registers, stages = 128, 2
+        elif length > 2 * LONG_SHARE:
             registers, stages = 168, 3
-        elif splits == 1:
-            registers = 128
+    # Warps wait for one another where two share a group of keys. With eight bits, whole sequences gain nothing.
+    own = in_columns and tokens == MULTIPLE and (bits == 4 or splits > 1)
     in_turns = machine.gpu and splits > 1 and not paged
-    plan = replace(plan, stages=stages, splits=splits, in_turns=in_turns, registers=registers)
+    schedule = "lanes" if own else "simple"
+    plan = replace(plan, stages=stages, splits=splits, in_turns=in_turns, registers=registers, schedule=schedule)
     return merging(plan)
 
 
@@ -568,9 +594,9 @@ def decode_quantized(
         lse,
         Lengths(lengths, strides(lengths)[0], length, batch if plan.sequences else None),
         parts_of(tiles, batch, plan, q),
-        k_heads,
         scale * LOG2_E,
         PLAN=plan,
+        HEADS=k_heads,
         **plan.options(machine),
     )
     return (out, lse) if return_lse else out
@@ -583,7 +609,7 @@ def codes_of(codes: Any, ranges: Any, recent: Any, block_table: Any, tokens: int
     side = codes.shape[2] * 16
     count = None if machine_of(codes).gpu else codes.shape[0]
     pages = Pages(block_table, *strides(block_table), side, side % tokens == 0, count)
-    return Codes(codes, ranges, recent, codes.shape[2], codes.shape[1], pages)
+    return Codes(codes, ranges, recent, codes.shape[2], pages, codes.shape[1])
 
 
 def check_quantized(

@@ -7,7 +7,9 @@ import pytest
 from harness import DTYPES, assert_close, random
 from kiln.kernels.attention import decode, decode_attention, decode_quantized, decode_reference, quantized_reference
 from kiln.kernels.attention.decode_configs import DecodePlan, decode_plan, even_splits
-from kiln.kernels.machine import CPU, DEFAULT_GPU, Machine
+from kiln.kernels.case import blank
+from kiln.kernels.launches import launches_of
+from kiln.kernels.machine import CPU, DEFAULT_GPU, Machine, launch_options
 
 LENGTHS = (1, 44, 63, 65, 127, 777, 4097)
 
@@ -164,8 +166,8 @@ def test_plans_of_pages():
         (1, 8, 1, 1, 2048, False, 2),  # measured: 6.88 us, with three slots 7.23; two steps for each share
         (1, 8, 4, 1, 2048, False, 2),  # 6.94, 7.53
         (1, 8, 1, 8, 2048, False, 2),  # 7.25, 8.32
-        (1, 8, 4, 1, 4096, False, 3),  # 9.17, with two slots 9.39; four steps
-        (8, 8, 4, 1, 512, False, 3),  # 8.56, 8.76
+        (1, 8, 4, 1, 4096, False, 4),  # 8.35, with three slots 8.71; four steps
+        (8, 8, 4, 1, 512, False, 4),  # 8.20, 8.33
         (64, 8, 4, 1, 512, False, 2),  # 34.8, 35.8; four programs for each processor
         (64, 8, 4, 1, 4096, False, 2),  # 238.8, 243.3
         (16, 8, 4, 1, 1024, False, 3),  # 19.5, 21.2; one for each
@@ -174,13 +176,53 @@ def test_plans_of_pages():
         (64, 8, 4, 1, 512, True, 2),  # 36.4, 36.9
         (32, 8, 4, 1, 1024, True, 2),  # 34.8, 36.0
         (1, 8, 4, 1, 2048, True, 2),  # 7.27, 7.38
-        (1, 8, 4, 1, 4096, True, 3),  # 9.40, 9.89
+        (1, 8, 4, 1, 4096, True, 2),  # 8.93, with three slots 9.11; four steps
+        (2, 8, 4, 1, 4096, True, 3),  # 12.49, with two slots 12.77; eight steps
         (8, 8, 4, 1, 512, True, 2),  # 8.66, 9.01 with half as many programs
         (8, 8, 4, 1, 4096, True, 2),  # 36.1, 36.8; two programs for each processor
     ],
 )
 def test_slots(batch, heads, group, queries, length, paged, stages):
     assert decode_plan(batch, heads, group, queries, 128, 2, length, DEFAULT_GPU, paged=paged).stages == stages
+
+
+@pytest.mark.parametrize(
+    ("batch", "group", "size", "length", "paged", "schedule", "rows"),
+    [
+        (1, 4, 128, 4096, False, "lanes", 16),  # measured: 8.35 us, simple 8.87, with eight rows 8.44
+        (1, 4, 128, 512, False, "lanes", 8),  # 4.50, 4.69, with sixteen rows 4.77
+        (1, 1, 128, 4096, False, "lanes", 8),  # 8.13, 8.61, 8.91
+        (1, 8, 128, 512, False, "lanes", 16),  # as with 4096 tokens, where eight rows take 10.6 instead of 9.1
+        (8, 4, 128, 32768, False, "simple", 16),  # 238, 242
+        (48, 4, 128, 4096, False, "lanes", 16),  # 181, 190: all fit at once
+        (64, 4, 128, 512, False, "simple", 16),  # 34.1, lanes 34.4
+        (64, 4, 128, 4096, False, "simple", 16),  # 239, 249
+        (64, 4, 128, 512, True, "lanes", 16),  # 35.7, simple 36.4
+        (64, 4, 128, 4096, True, "simple", 16),  # 245, lanes 254
+        (1, 4, 256, 4096, False, "simple", 16),  # a lane for two warps
+    ],
+)
+def test_who_copies(batch, group, size, length, paged, schedule, rows):
+    plan = decode_plan(batch, 8, group, 1, size, 2, length, DEFAULT_GPU, paged=paged)
+    assert (plan.schedule, plan.rows) == (schedule, rows)
+    assert plan.options(DEFAULT_GPU)["schedule"] == schedule
+
+
+def test_rings_of_launches_that_begin_early():
+    """Programs that take more than half of a processor's memory are not put in pairs on some of them."""
+    for length in (512, 4096):
+        early, late = (decode_plan(1, 8, 4, 1, 128, 2, length, DEFAULT_GPU, dependent=each) for each in (True, False))
+        assert early.stages * 2 * early.tokens * early.side * 2 > 114 << 10
+        assert early.rows == 8 and late.stages <= early.stages
+    # More programs than processors, or pages, which would arrive late for so many slots.
+    many = decode_plan(64, 8, 4, 1, 128, 2, 4096, DEFAULT_GPU, dependent=True)
+    pages = decode_plan(1, 8, 4, 1, 128, 2, 4096, DEFAULT_GPU, paged=True, dependent=True)
+    assert many.stages == pages.stages == 2
+    # The call takes the plan that its launch options ask for.
+    q, cache, lengths = blank((1, 32, 128), "float16"), blank((1, 512, 8, 128), "float16"), blank((1,), "int32")
+    with launch_options(pdl=True):
+        (launch,) = launches_of(lambda: decode_attention(q, cache, cache, lengths), DEFAULT_GPU)
+    assert launch.options["stages"] == 4 and launch.options["pdl"]
 
 
 def test_errors(rng):

@@ -89,19 +89,24 @@ def test_queries_are_columns():
 
 
 def test_plans_of_codes():
-    """Shares take steps in turns except with pages; the registers are divided among many programs: long ones have more,
-    and another slot."""
-    long, brief, many, shared, few = (
+    """Shares take steps in turns except with pages; the registers are divided among many programs: those that cannot
+    all run at once have more, and another slot."""
+    long, brief, many, more, shared, few = (
         quantized_plan(batch, 8, 4, 1, 128, 4, length, DEFAULT_GPU)
-        for batch, length in ((8, 32768), (64, 512), (64, 4096), (40, 4096), (32, 4096))
+        for batch, length in ((8, 32768), (64, 512), (64, 4096), (96, 4096), (40, 4096), (32, 4096))
     )
     assert long.in_turns and not long.registers
     assert brief.splits == many.splits == 1 and not brief.in_turns and not many.in_turns
     assert shared.splits > 1 and shared.in_turns
-    assert (brief.registers, brief.stages) == (128, 2)
-    assert (many.registers, many.stages) == (shared.registers, shared.stages) == (168, 3)
+    assert (brief.registers, brief.stages) == (many.registers, many.stages) == (128, 2)
+    assert (more.registers, more.stages) == (shared.registers, shared.stages) == (168, 3)
     assert (few.registers, few.stages) == (0, 2)
     assert not quantized_plan(8, 8, 4, 1, 128, 4, 32768, DEFAULT_GPU, paged=True).in_turns
+    # Warps copy for themselves, unless two share a group of keys, or whole sequences of eight bits gain nothing by it.
+    assert {plan.schedule for plan in (long, brief, many, more, shared, few)} == {"lanes"}
+    assert quantized_plan(1, 8, 4, 1, 128, 4, 512, DEFAULT_GPU).schedule == "simple"
+    assert quantized_plan(64, 8, 4, 1, 128, 8, 4096, DEFAULT_GPU).schedule == "simple"
+    assert quantized_plan(1, 8, 4, 1, 128, 8, 4096, DEFAULT_GPU).schedule == "lanes"
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def ring_of(row: str, page_size: int, size: int, batch: int = 1, **changes) -> t
     plan = replace(decode_plan(batch, 8, 4, 1, size, 2, pages * page_size, machine, paged=True), **changes)
     given = plan if changes else None
     (launch,) = launches_of(lambda: decode_attention(q, k, v, lengths, block_table=table, plan=given), machine)
-    assert launch.options["schedule"] == "simple" and launch.options["stages"] == plan.stages
+    assert launch.options["schedule"] == plan.schedule and launch.options["stages"] == plan.stages
     return plan, launch.compile(row, to="ptx")
 
 
