@@ -42,6 +42,7 @@ class DecodePlan:
     registers  most registers per thread (0: the assembler's choice, which may spill for more programs than memory
                needs)
     schedule   `lanes`: each warp copies what it multiplies, and waits for no other; `simple`: all copy for all
+    apart      all programs run at once, and none of the next launch fits beside one of them
     """
 
     rows: int
@@ -63,6 +64,7 @@ class DecodePlan:
     ahead: bool = False
     registers: int = 0
     schedule: str = "simple"
+    apart: bool = False
 
     @property
     def blocks(self) -> int:
@@ -123,6 +125,8 @@ class DecodePlan:
             chosen |= {"schedule": self.schedule, "stages": self.stages}
         if self.registers:
             chosen["maxnreg"] = self.registers
+        if self.apart:
+            chosen["single_wave"] = True
         return options(**chosen)
 
 
@@ -165,6 +169,10 @@ def decode_plan(
     if splits is None:
         workers = machine.processors * (2 if doubled else 1)
         splits = fewest_splits(min(even_splits(tiles, workers), most), length, tokens)
+        # With four slots, half of the processors read memory as fast as all, and nothing is handed in.
+        halved = 0.9 * machine.processors <= 2 * tiles <= machine.processors and length <= 16 * LONG_SHARE
+        if halved and lanes == WARPS and not paged and not dependent:
+            splits = 1
     shares = max(1, splits)
     steps = -(-length // (shares * tokens))
     # One wave of programs, or more sequences than processors.
@@ -178,10 +186,11 @@ def decode_plan(
     if crowded or doubled or steps <= (4 if paged else 2):
         stages = 2
     else:
-        stages = max(2, min(4 if own and single and shares > 1 and not paged else 3, SHARED * 2 // 3 // slot))
+        four = own and single and (shares > 1 or 2 * tiles <= machine.processors) and not paged
+        stages = max(2, min(4 if four else 3, SHARED * 2 // 3 // slot))
     # If the next launch begins early, its programs should find no room beside these: some processors would get two of
     # them and others none.
-    apart = dependent and single and not paged
+    apart = dependent and own and single and not paged
     if apart:
         stages = max(stages, -(-MORE_THAN_HALF // slot))
     # Queries as columns take fewer instructions, but more of them wait for others.
@@ -190,7 +199,7 @@ def decode_plan(
     # Steps in turns were never slower in eight rows, and up to 3 % faster: concurrent programs read one run of memory.
     # Looking pages up ahead costs a program with few steps more than it saves, unless there are only two slots.
     plan = DecodePlan(tile, tokens, size, side, group, queries, lanes, shares, LEAST_SPLIT, stages, WARPS)
-    plan = replace(plan, in_turns=shares > 1, ahead=paged and (shares > 1 or crowded))
+    plan = replace(plan, in_turns=shares > 1, ahead=paged and (shares > 1 or crowded), apart=apart)
     return merging(replace(plan, rows=8 if narrow else tile, schedule="lanes" if own else "simple"))
 
 

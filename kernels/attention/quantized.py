@@ -474,9 +474,9 @@ def quantized_plan(
     elif tiles * length >= 2 * workers * LONG_SHARE:
         workers *= 2
     splits = fewest_splits(even_splits(tiles, workers), length, tokens)
-    # A third slot is worth its memory for whole sequences, unless they are short, and for steps of 64 tokens.
+    # A third slot is worth its memory for whole sequences, unless they are short.
     stages = max(2, min(3, SHARED // 2 // slot)) if machine.gpu else 0
-    if in_columns and tokens == MULTIPLE and (bits == 4 or splits > 1 or length <= LONG_SHARE):
+    if in_columns and (bits == 4 or splits > 1 or length <= LONG_SHARE):
         stages = 2
     # Programs that fit at once four to a multiprocessor, or that are short, get few enough registers for it. Of more,
     # three for each with a third slot.
@@ -487,7 +487,7 @@ def quantized_plan(
         elif length > 2 * LONG_SHARE:
             registers, stages = 168, 3
     # Warps wait for one another where two share a group of keys. With eight bits, whole sequences gain nothing.
-    own = in_columns and tokens == MULTIPLE and (bits == 4 or splits > 1)
+    own = in_columns and (tokens == MULTIPLE if bits == 4 else splits > 1)
     in_turns = machine.gpu and splits > 1 and not paged
     schedule = "lanes" if own else "simple"
     plan = replace(plan, stages=stages, splits=splits, in_turns=in_turns, registers=registers, schedule=schedule)
