@@ -101,11 +101,15 @@ class DecodePlan:
         return tiles // batch * (self.splits + batch) if self.sequences else tiles * self.splits
 
     def evened(self, batch: int, k_heads: int, machine: Machine) -> DecodePlan:
-        """With equally long shares: two for each processor, so that one begun late costs half as much."""
+        """With equally long shares: two for each processor, so that one begun late costs half as much: three
+        slots leave room for both."""
         splits = max(1, 2 * (machine.processors if machine.gpu else 4) // (k_heads * self.blocks))
         merged = merged_at_once(self) if self.stages else self.merged
         sequences = 1 << max(0, batch - 1).bit_length()
-        return replace(self, sequences=sequences, splits=splits, merged=merged, in_turns=False)
+        stages = min(self.stages, 3)
+        return replace(
+            self, sequences=sequences, splits=splits, merged=merged, in_turns=False, stages=stages, apart=False
+        )
 
     @property
     def members(self) -> int:

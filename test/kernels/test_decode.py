@@ -159,7 +159,8 @@ def test_plans_of_pages():
     assert plan(1, 4096, True).splits == plan(1, 4096, False).splits
     assert plan(8, 512, True).splits == 4
     assert plan(8, 512, True).merged == 4, "no more parts are loaded than there are"
-    assert plan(8, 512, False).evened(8, 8, DEFAULT_GPU).merged == 16
+    evened = plan(8, 512, False).evened(8, 8, DEFAULT_GPU)
+    assert evened.merged == 16 and evened.stages == 3, "two programs fit on a processor"
 
 
 @pytest.mark.parametrize(
