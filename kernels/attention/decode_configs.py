@@ -155,6 +155,8 @@ def decode_plan(
     dependent: bool = False,
 ) -> DecodePlan:
     """For ``batch`` sequences of at most ``length`` tokens. ``dependent``: the next launch begins before this ends."""
+    from kiln import _kiln
+
     side, rows = tile_side(size), group * queries
     if not machine.gpu or itemsize > 2:
         return _without_tensor_cores(batch * k_heads, group, queries, size, length, machine, splits)
@@ -164,6 +166,7 @@ def decode_plan(
     lanes = min(WARPS, 1 << fitting.bit_length() - 1)
     tokens = 16 * WARPS if side <= 128 else 8 * WARPS
     slot = 2 * tokens * side * itemsize
+    room = _kiln.target(machine.target)["limits"]["max_shared_bytes"]
     # One program per multiprocessor: its ring keeps memory busy, and more shares cost more to hand in. With pages two,
     # if shares are long or few: addresses take longer to arrive, and each program hides the other's wait.
     tiles = batch * k_heads * -(-rows // tile)
@@ -175,7 +178,7 @@ def decode_plan(
         splits = fewest_splits(min(even_splits(tiles, workers), most), length, tokens)
         # With four slots, half of the processors read memory as fast as all, and nothing is handed in.
         halved = 0.9 * machine.processors <= 2 * tiles <= machine.processors and length <= 16 * LONG_SHARE
-        if halved and lanes == WARPS and not paged and not dependent:
+        if halved and lanes == WARPS and 4 * slot < room and not paged and not dependent:
             splits = 1
     shares = max(1, splits)
     steps = -(-length // (shares * tokens))
@@ -190,11 +193,11 @@ def decode_plan(
     if crowded or doubled or steps <= (4 if paged else 2):
         stages = 2
     else:
-        four = own and single and (shares > 1 or 2 * tiles <= machine.processors) and not paged
+        four = own and single and (shares > 1 or 2 * tiles <= machine.processors) and 4 * slot < room and not paged
         stages = max(2, min(4 if four else 3, SHARED * 2 // 3 // slot))
     # If the next launch begins early, its programs should find no room beside these: some processors would get two of
     # them and others none.
-    apart = dependent and own and single and not paged
+    apart = dependent and own and single and MORE_THAN_HALF < room and not paged
     if apart:
         stages = max(stages, -(-MORE_THAN_HALF // slot))
     # Queries as columns take fewer instructions, but more of them wait for others.

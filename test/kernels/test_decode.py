@@ -238,6 +238,11 @@ def test_half_of_the_processors():
     assert splits(8, 512) == splits(8, 4096) == 1
     assert splits(8, 512, dependent=True) == splits(8, 32768) == splits(6, 512) == 2
     assert splits(8, 512, paged=True) == 4
+    # Only where four slots fit.
+    small = DEFAULT_GPU._replace(target="sm_89")
+    plan = decode_plan(8, 8, 4, 1, 128, 2, 512, small, dependent=True)
+    assert decode_plan(8, 8, 4, 1, 128, 2, 512, small).splits == plan.splits == 2
+    assert plan.stages == 3 and not plan.apart
 
 
 def test_errors(rng):
