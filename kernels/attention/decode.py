@@ -441,8 +441,6 @@ def decode_kernel(
         start = first + turn * PLAN.stride if PLAN.in_turns else turn
         if PLAN.ahead:
             of_keys, of_values = place, place
-            place = places_of(coming, k)
-            coming = pages_of(pages, batch, start + 2 * PLAN.stride, lengths.most, PLAN)
         else:
             page = pages_of(pages, batch, start, lengths.most, PLAN)
             if pages is not None and pages.count is not None:
@@ -451,6 +449,10 @@ def decode_kernel(
             of_keys, of_values = places_of(page, k), places_of(page, v)
         key = in_lanes(cached(k, batch, head, start, last, pages, of_keys, inside, PLAN), PLAN)
         value = in_lanes(cached(v, batch, head, start, last, pages, of_values, inside, PLAN), PLAN)
+        if PLAN.ahead:
+            # After the step's copies, which need not wait for these.
+            place = places_of(coming, k)
+            coming = pages_of(pages, batch, start + 2 * PLAN.stride, lengths.most, PLAN)
         seen = is_seen(start, own, last, window, PLAN)
         score = kl.dot(key, query) if PLAN.in_columns else kl.dot(query, turned(key))
         score = kl.where(seen, score * scale_log2, -float("inf"))
