@@ -235,6 +235,8 @@ bool assign::areWarpsApart(const Layout &layout) {
     return false;
   unsigned dim = slowest - layout.shape().begin();
   int64_t step = *slowest / layout.size(Coord::Warp);
+  if (step == 0)
+    return false;
   for (const layout::Digit &digit : layout.digits(Coord::Warp)) {
     layout::Index basis(layout.rank(), 0);
     basis[dim] = step;

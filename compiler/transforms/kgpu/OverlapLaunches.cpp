@@ -53,8 +53,8 @@ static Operation *findStart(func::FuncOp kernel) {
   return arrivals.empty() ? nullptr : (*arrivals.begin())->getNextNode();
 }
 
-/// Inserts a wait before the block's first op that accesses global memory; returns it, if there is one.
-static Operation *waitIn(Block &block) {
+/// Inserts a wait before the block's first op that accesses global memory; returns whether there is one.
+static bool waitIn(Block &block) {
   for (Operation &op : block.without_terminator()) {
     // Each role waits for itself.
     if (auto roles = dyn_cast<kgpu::RolesOp>(op)) {
@@ -65,9 +65,15 @@ static Operation *waitIn(Block &block) {
     if (!accessesGlobal(&op))
       continue;
     OpBuilder b(&op);
-    return tile::WaitForGridOp::create(b, op.getLoc());
+    tile::WaitForGridOp::create(b, op.getLoc());
+    return true;
   }
-  return nullptr;
+  return false;
+}
+
+static void addTrigger(Operation *before, Location where) {
+  OpBuilder b(before);
+  tile::LaunchDependentsOp::create(b, where);
 }
 
 namespace {
@@ -85,20 +91,21 @@ struct OverlapLaunches : kiln::impl::OverlapLaunchesPassBase<OverlapLaunches> {
     // Programs that all run at once lose no resources to the next launch.
     bool atOnce = kgpu::moduleHas(kernel, kgpu::kSingleWaveAttrName);
     Operation *trigger = triggers ? nullptr : atOnce ? findStart(kernel) : findTrigger(kernel);
-    Operation *wait = waits ? nullptr : waitIn(block);
+    if (trigger)
+      addTrigger(trigger, trigger->getLoc());
     // Also if there is nothing to wait for: the next grid waits only for this one, and thereby for all before it.
-    if (!waits && !wait) {
+    bool isLast = !waits && !waitIn(block);
+    if (isLast) {
       OpBuilder b(block.getTerminator());
       tile::WaitForGridOp::create(b, kernel.getLoc());
     }
-    if (triggers)
+    if (triggers || trigger)
       return;
     // If programs begin the next launch before they wait, those of several launches wait at the same time, and take the
     // place of others.
-    if (!trigger && !atOnce && wait)
-      trigger = wait->getNextNode();
-    OpBuilder b(trigger ? trigger : &block.front());
-    tile::LaunchDependentsOp::create(b, trigger ? trigger->getLoc() : kernel.getLoc());
+    auto own = block.getOps<tile::WaitForGridOp>();
+    bool first = atOnce || isLast || own.empty();
+    addTrigger(first ? &block.front() : (*own.begin())->getNextNode(), kernel.getLoc());
   }
 };
 } // namespace

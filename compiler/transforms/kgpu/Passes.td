@@ -382,7 +382,8 @@ def OverlapLaunchesPass : Pass<"kiln-overlap-launches", "::mlir::func::FuncOp"> 
       resources from them. Otherwise it may begin after the first run of reads of tiles, when the data that this launch
       waits for is on its way. A write, a branch or a loop also ends that run, whether or not it needs the data, since
       after it the next launch would start late; if a loop comes before any run, or there is no run, it may begin once
-      this one has waited, so that no more than one launch waits (at once, if only roles wait).
+      this one has waited, so that no more than one launch waits (at once, if only roles wait, or nothing is to be
+      waited for).
     - This launch waits for the previous one before its first access to global memory, each role separately, and at its
       end if there is no access: the next grid waits for this one alone, and thereby for all earlier ones.
 

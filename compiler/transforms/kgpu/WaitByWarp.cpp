@@ -3,7 +3,8 @@
 //
 // A layout is XOR-linear (dialects/layout/Layout.h). So if only the digits of a warp's number move certain bits of an
 // element's place, and each digit moves bits of its own, these bits say which warp has the element. Copies and loads
-// that agree about them give each warp the same elements, in whichever lanes and registers.
+// that agree about them give each warp the same elements, in whichever lanes and registers. (The odd factor of a side,
+// if it has one, counts multiples of its power of two, so that its digits move no bit below that.)
 #include "compiler/transforms/kgpu/Passes.h"
 #include "dialects/kgpu/KgpuOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -1,5 +1,6 @@
 // Writes out the schedules `simple` and `lanes`: all threads copy blocks into a ring, some iterations ahead, and
-// multiply what has arrived. One role, and one barrier per step (at the receive of a slot).
+// multiply what has arrived. One role, and one barrier per step (at the receive of a slot), which kiln-wait-by-warp
+// turns into one of each warp where `lanes` allows it.
 #include "compiler/transforms/schedule/StagedLoop.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"

@@ -54,8 +54,8 @@ def MaterializeSchedulePass : Pass<"kiln-materialize-schedule", "::mlir::func::F
     kgpu.roles @load warps 1 { loops of kgpu.acquire, kgpu.copy_in, kgpu.commit }
       @multiply groups 2 warps 4 { loops of kgpu.receive, kgpu.warpgroup_mma, kgpu.release; the store }
     ```
-    `simple` and `lanes` leave the kernel unchanged except for the loop that multiplies, whose loads become `kgpu.copy_block` or
-    `kgpu.copy_tile` some iterations ahead and `kgpu.local_load` of a slot:
+    `simple` and `lanes` leave the kernel unchanged except for the loop that multiplies, whose loads become
+    `kgpu.copy_block` or `kgpu.copy_tile` some iterations ahead and `kgpu.local_load` of a slot:
     ```mlir
     %ring = kgpu.channel groups ...
     loop with one iteration fewer than slots: kgpu.acquire, kgpu.copy_block, kgpu.commit

@@ -24,11 +24,11 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.cluster = 2 : i32, kgpu.max_re
 // -----
 
 // With pdl the wait comes before the first memory access, even inside a loop. If there is no run of tile reads, the
-// next grid may start at once. No argument is promised to be read only: the previous grid may still be writing it.
+// next grid may start after it. No argument is promised to be read only: the previous grid may still be writing it.
 // CHECK-LABEL: llvm.func @kiln_pdl(%{{.*}}: !llvm.ptr<1>, %{{.*}}: i32)
-// CHECK: "griddepcontrol.launch_dependents;"
 // CHECK: arith.muli
 // CHECK: "griddepcontrol.wait;"
+// CHECK-NEXT: "griddepcontrol.launch_dependents;"
 // CHECK-NEXT: scf.for
 // CHECK: llvm.load
 // CHECK-NOT: griddepcontrol
@@ -104,7 +104,7 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.pdl} {
 #b = #layout.map<blocked [128] order [0] vector 1 warps 4>
 
 // A loop ends the run, even if only its body uses the values: after it, the next grid would start late. Reads in loops
-// only are no run: the trigger is at the entry.
+// only are no run: the trigger is behind the wait.
 // CHECK-LABEL: llvm.func @kiln_pdl_before_loop(
 // CHECK-NOT: griddepcontrol
 // CHECK: "griddepcontrol.wait;"
@@ -113,8 +113,8 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.pdl} {
 // CHECK: scf.for
 // CHECK-NOT: griddepcontrol
 // CHECK-LABEL: llvm.func @kiln_pdl_in_loop(
-// CHECK: "griddepcontrol.launch_dependents;"
 // CHECK: "griddepcontrol.wait;"
+// CHECK-NEXT: "griddepcontrol.launch_dependents;"
 // CHECK-NEXT: scf.for
 // CHECK: "ld.global.b32 $0, [$1];"
 // CHECK-NOT: griddepcontrol
@@ -154,8 +154,8 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.pdl} {
 
 // A loop comes first: after it the next grid would start late, even if tiles are read there.
 // CHECK-LABEL: llvm.func @kiln_pdl_behind_loop(
-// CHECK: "griddepcontrol.launch_dependents;"
 // CHECK: "griddepcontrol.wait;"
+// CHECK-NEXT: "griddepcontrol.launch_dependents;"
 // CHECK-NEXT: scf.for
 // CHECK: "ld.global.b32 $0, [$1];"
 // CHECK-NOT: griddepcontrol

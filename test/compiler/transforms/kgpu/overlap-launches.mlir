@@ -56,6 +56,24 @@ module attributes {kgpu.pdl} {
     return
   }
 
+  // Also if the kernel says itself where it waits.
+  // CHECK-LABEL: func.func public @said_wait(
+  // CHECK-NOT: launch_dependents
+  // CHECK: tile.wait_for_grid
+  // CHECK-NEXT: tile.launch_dependents
+  // CHECK-NEXT: scf.for
+  func.func public @said_wait(%xp: !tile.ptr<i32>, %n: i32) attributes {tile.kernel} {
+    %x = tile.splat %xp : !tile.ptr<i32> -> tensor<128x!tile.ptr<i32>, #b>
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    tile.wait_for_grid
+    scf.for %i = %c0 to %n step %c1 : i32 {
+      %v = tile.load %x : tensor<128x!tile.ptr<i32>, #b> -> tensor<128xi32, #b>
+      tile.store %x, %v : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    }
+    return
+  }
+
   // Each role waits separately; a role without memory accesses does not.
   // CHECK-LABEL: func.func public @roles(
   // CHECK-NEXT: tile.launch_dependents
@@ -133,10 +151,14 @@ module attributes {kgpu.pdl, kgpu.single_wave} {
 // CHECK-LABEL: func.func public @single_wave_of_clusters(
 // CHECK-NEXT: kgpu.cluster_arrive
 // CHECK-NEXT: tile.launch_dependents
+// CHECK-NEXT: tile.wait_for_grid
+// CHECK-NEXT: tile.load
 module attributes {kgpu.pdl, kgpu.single_wave, kgpu.cluster = 2 : i32} {
-  func.func public @single_wave_of_clusters() attributes {tile.kernel} {
+  func.func public @single_wave_of_clusters(%p: !tile.ptr<i32>) attributes {tile.kernel} {
     kgpu.cluster_arrive
+    %v = tile.load %p : !tile.ptr<i32> -> i32
     kgpu.cluster_wait
+    tile.store %p, %v : !tile.ptr<i32>, i32
     return
   }
 }
