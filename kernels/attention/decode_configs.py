@@ -11,7 +11,7 @@ from kiln.kernels.operator import tile_side
 
 # Bytes of shared memory per multiprocessor that rings may take.
 SHARED = 200 << 10
-# With so many, a multiprocessor has no room for a second program.
+# With so many bytes, a multiprocessor has no room for a second program.
 MORE_THAN_HALF = 114 << 10
 # Fewer cached tokens than this do not deserve their own program: handing in takes longer than reading them.
 LEAST_SPLIT = 64
@@ -166,7 +166,9 @@ def decode_plan(
     lanes = min(WARPS, 1 << fitting.bit_length() - 1)
     tokens = 16 * WARPS if side <= 128 else 8 * WARPS
     slot = 2 * tokens * side * itemsize
-    room = _kiln.target(machine.target)["limits"]["max_shared_bytes"]
+    target = _kiln.target(machine.target)
+    four_fit = 4 * slot < target["limits"]["max_shared_bytes"]
+    early = dependent and "pdl" in target["capabilities"]
     # One program per multiprocessor: its ring keeps memory busy, and more shares cost more to hand in. With pages two,
     # if shares are long or few: addresses take longer to arrive, and each program hides the other's wait.
     tiles = batch * k_heads * -(-rows // tile)
@@ -177,37 +179,36 @@ def decode_plan(
         workers = machine.processors * (2 if doubled else 1)
         splits = fewest_splits(min(even_splits(tiles, workers), most), length, tokens)
         # With four slots, half of the processors read memory as fast as all, and nothing is handed in.
-        halved = 0.9 * machine.processors <= 2 * tiles <= machine.processors and length <= 16 * LONG_SHARE
-        if halved and lanes == WARPS and 4 * slot < room and not paged and not dependent:
+        half = 0.9 * machine.processors <= 2 * tiles <= machine.processors
+        if half and LONG_SHARE <= length <= 16 * LONG_SHARE and lanes == WARPS and four_fit and not (paged or early):
             splits = 1
     shares = max(1, splits)
     steps = -(-length // (shares * tokens))
     # One wave of programs, or more sequences than processors.
     single, crowded = tiles * shares <= machine.processors, tiles > machine.processors and shares == 1
-    # Long programs, and more than fit at once unless they look up pages, read memory faster if a row is copied at once,
+    # Long programs, and more than run at once unless they look up pages, read memory faster if a row is copied at once,
     # not in halves.
-    few = not crowded or tiles <= 3 * machine.processors or (paged and length <= 2 * LONG_SHARE)
-    own = lanes == WARPS and few and length // shares <= 16 * LONG_SHARE
-    # Of more programs than processors, which hide each other's waits, more fit with two slots. Pages are known two
-    # steps ahead, so more slots would be filled late.
-    if crowded or doubled or steps <= (4 if paged else 2):
-        stages = 2
-    else:
-        four = own and single and (shares > 1 or 2 * tiles <= machine.processors) and 4 * slot < room and not paged
-        stages = max(2, min(4 if four else 3, SHARED * 2 // 3 // slot))
+    at_once = not crowded or tiles <= 3 * machine.processors
+    by_lanes = lanes == WARPS and (at_once or (paged and length <= 2 * LONG_SHARE))
+    by_lanes = by_lanes and length // shares <= 16 * LONG_SHARE
     # If the next launch begins early, its programs should find no room beside these: some processors would get two of
     # them and others none.
-    apart = dependent and own and single and MORE_THAN_HALF < room and not paged
-    if apart:
-        stages = max(stages, -(-MORE_THAN_HALF // slot))
+    apart = early and by_lanes and single and four_fit and 4 * slot > MORE_THAN_HALF and not paged
+    # Of more programs than processors, which hide each other's waits, more fit with two slots. Pages are known two
+    # steps ahead, so more slots would be filled late.
+    if crowded or doubled or (steps <= (4 if paged else 2) and not apart):
+        stages = 2
+    else:
+        four = by_lanes and single and (shares > 1 or 2 * tiles <= machine.processors) and four_fit and not paged
+        stages = 4 if four or apart else max(2, min(3, SHARED // 2 // slot))
     # Queries as columns take fewer instructions, but more of them wait for others.
     most_rows = 4 if apart or steps <= 2 else 2
-    narrow = own and size == 128 and rows <= most_rows and not paged and not crowded
+    narrow = by_lanes and size == 128 and rows <= most_rows and not paged and not crowded
     # Steps in turns were never slower in eight rows, and up to 3 % faster: concurrent programs read one run of memory.
     # Looking pages up ahead costs a program with few steps more than it saves, unless there are only two slots.
     plan = DecodePlan(tile, tokens, size, side, group, queries, lanes, shares, LEAST_SPLIT, stages, WARPS)
     plan = replace(plan, in_turns=shares > 1, ahead=paged and (shares > 1 or crowded), apart=apart)
-    return merging(replace(plan, rows=8 if narrow else tile, schedule="lanes" if own else "simple"))
+    return merging(replace(plan, rows=8 if narrow else tile, schedule="lanes" if by_lanes else "simple"))
 
 
 def candidates(

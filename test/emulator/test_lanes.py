@@ -64,8 +64,12 @@ def check_sums(rng, in_orders, emulated, lanes, warps, tokens, page=0, step=64, 
     emulated.machines.clear()
     for got in in_orders(launch, {"cp", "mma"}):
         assert (got == want).all()
-    by_warp = [i.name for m in emulated.machines.values() for i in m.instructions if "warp" in i.modifiers]
-    return by_warp != []
+    return wait_by_warp(emulated)
+
+
+def wait_by_warp(emulated) -> bool:
+    """Whether kernels since `machines` was cleared have barriers of a warp."""
+    return any("warp" in each.modifiers for machine in emulated.machines.values() for each in machine.instructions)
 
 
 @pytest.mark.parametrize("stages", [2, 3, 4])
@@ -105,9 +109,11 @@ def test_decoding(rng, launched, emulated, page, lanes, warps, rows):
     q, k, v = random(rng, (2, 2, size), "float16"), *(random(rng, shape, "float16") for _ in range(2))
     exact = decode_reference.decode_attention(q, k, v, lengths, **paged)
     emulated.used.clear()
+    emulated.machines.clear()
     with launch_options(schedule="lanes"):
         one, other = launched(lambda: decode_attention(q, k, v, lengths, plan=plan, **paged))
     assert emulated.used >= {"cp", "mma"}
+    assert wait_by_warp(emulated) == (lanes == warps)
     assert_close(one, exact, length=150, scale=2.0**11)
     assert one.tobytes() == other.tobytes(), "the order of warps shows"
 
@@ -122,8 +128,9 @@ def test_decoding_of_codes(rng, launched, emulated, bits, rows):
     exact = decode_reference.decode_attention(q, *quantized_reference.decoded_cache(*cache, lengths), lengths)
     recent = {"k_recent": cache[4], "v_recent": cache[5]}
     emulated.used.clear()
+    emulated.machines.clear()
     with launch_options(schedule="lanes"):
         one, other = launched(lambda: decode_quantized(q, *cache[:4], np.array(lengths, np.int32), plan=plan, **recent))
-    assert emulated.used >= {"cp", "mma", "prmt"}
+    assert emulated.used >= {"cp", "mma", "prmt"} and wait_by_warp(emulated)
     assert_close(one, exact, length=300, scale=2.0**10)
     assert one.tobytes() == other.tobytes(), "the order of warps shows"

@@ -221,7 +221,11 @@ def test_rings_of_launches_that_begin_early():
     # More programs than processors, or pages, which would arrive late for so many slots.
     many = decode_plan(64, 8, 4, 1, 128, 2, 4096, DEFAULT_GPU, dependent=True)
     pages = decode_plan(1, 8, 4, 1, 128, 2, 4096, DEFAULT_GPU, paged=True, dependent=True)
-    assert many.stages == pages.stages == 2
+    assert many.stages == pages.stages == 2 and not many.apart and not pages.apart
+    # Heads so small that many slots would be needed, and targets whose launches do not begin early.
+    small = decode_plan(1, 8, 4, 1, 64, 2, 512, DEFAULT_GPU, dependent=True)
+    older = decode_plan(8, 8, 4, 1, 128, 2, 512, DEFAULT_GPU._replace(target="sm_80"), dependent=True)
+    assert small.stages == 2 and older.splits == 1 and not small.apart and not older.apart
     # The call takes the plan that its launch options ask for.
     q, cache, lengths = blank((1, 32, 128), "float16"), blank((1, 512, 8, 128), "float16"), blank((1,), "int32")
     with launch_options(pdl=True):
@@ -236,6 +240,7 @@ def test_half_of_the_processors():
         return decode_plan(batch, 8, 4, 1, 128, 2, length, DEFAULT_GPU, **how).splits
 
     assert splits(8, 512) == splits(8, 4096) == 1
+    assert decode_plan(8, 8, 4, 1, 128, 2, 512, DEFAULT_GPU).stages == 4 and splits(8, 128) == 2
     assert splits(8, 512, dependent=True) == splits(8, 32768) == splits(6, 512) == 2
     assert splits(8, 512, paged=True) == 4
     # Only where four slots fit.

@@ -64,6 +64,24 @@ def test_queries(rng, bits, dtype):
     compare(random(rng, (3, 3, 4, 64), dtype), k, v, lengths, bits)
 
 
+@pytest.mark.parametrize("scale", [0.0, -0.3, -1e-30, 0.4])
+@pytest.mark.parametrize("bits, rows", [(8, 8), (4, 8), (4, 16)])
+def test_scales(rng, bits, rows, scale):
+    """Scores of four bits are scaled along with the subtraction of their maximum, by a positive number: a negative
+    scale goes into the queries."""
+    lengths = [300, 0, 33]
+    k, v = caches(rng, 3, 300, 1, 64)
+    q = random(rng, (3, 4, 64), "float16")
+    cache = quantized_reference.quantized_cache(k, v, lengths, bits, 384)
+    plan = DecodePlan(rows, 128, 64, 64, 4, 1, 4, splits=2, least=128, bits=bits)
+    options = {"k_recent": cache[4], "v_recent": cache[5], "softmax_scale": scale, "plan": plan, "return_lse": True}
+    out, lse = decode_quantized(q, *cache[:4], np.asarray(lengths, np.int32), **options)
+    means = quantized_reference.decoded_cache(*cache, lengths)
+    exact, exact_lse = decode_reference.decode_attention(q, *means, lengths, softmax_scale=scale, return_lse=True)
+    assert_close(out, exact, length=300, scale=2.0**10)
+    assert_close(lse, exact_lse, length=64, scale=2.0**9)
+
+
 @pytest.mark.parametrize("lanes, in_turns, of_lane", [(4, False, 32), (1, True, 32), (4, True, 16)])
 @pytest.mark.parametrize("bits", [8, 4])
 def test_queries_as_columns(rng, bits, lanes, in_turns, of_lane):
