@@ -374,8 +374,8 @@ def test_what_compiling_costs_before_the_assembler(sizes, keys, options, most):
     long)."""
     q, v = blank((4, 4096, 16, sizes[0]), "float16"), blank((4, 4096, 16, sizes[1]), "float16")
     (launch,) = launches_of(lambda: attention(q, blank_like(q), v, **options), DEFAULT_GPU)
-    artifacts = [launch.compile("sm_90a", to="ptx") for _ in range(3)]
-    text = artifacts[0].output
+    first = launch.compile("sm_90a", to="ptx")
+    text = first.output
     assert text.count(";\n") <= most
     guesses = sizes[1] <= 128
     copies = 3 if guesses else 2
@@ -383,8 +383,14 @@ def test_what_compiling_costs_before_the_assembler(sizes, keys, options, most):
     assert text.count("ex2.approx") == copies * (keys // 2 + 2) + guesses * keys // 2
     assert text.count("mma.sync") == guesses * keys // 8 * sizes[0] // 16
     assert text.count("wgmma.mma_async") == copies * (sizes[0] + keys) // 16
-    least = {stage: min(x.timings[stage] for x in artifacts) for stage in artifacts[0].timings}
-    assert least.pop("ptx") < 0.8 * sum(least.values())
+    # Other work may slow a stage down in several compiles, but not in all.
+    least = dict(first.timings)
+    for _ in range(12):
+        if (share := least["ptx"] / (sum(least.values()) - least["ptx"])) < 0.8:
+            break
+        again = launch.compile("sm_90a", to="ptx").timings
+        least = {stage: min(least[stage], again[stage]) for stage in least}
+    assert share < 0.8
 
 
 def test_refusals_of_sequences(rng):
