@@ -188,10 +188,10 @@ def test_partial_sums_pass_no_shared_memory(tile: GemmPlan):
     accumulators = tile.m * tile.n // (128 * tile.sharers)
     groups = tile.consumers // tile.sharers
     # The thread that counts releases what all threads have stored, and acquires what others have.
-    words = r"bar\.sync|fence\.acq_rel\.gpu|atom\.relaxed\.gpu|ld\.acquire\.gpu|st\.global\.v2|ld\.global\.v2"
+    words = r"bar\.sync|fence\.acq_rel\.gpu|atom\.acquire\.gpu|ld\.acquire\.gpu|st\.global\.v2|ld\.global\.v2"
     order = re.findall(words, ptx)
     text = " ".join(word for i, word in enumerate(order) if word != order[i - 1])
-    counted = "st.global.v2 bar.sync fence.acq_rel.gpu atom.relaxed.gpu fence.acq_rel.gpu bar.sync ld.global.v2"
+    counted = "st.global.v2 bar.sync fence.acq_rel.gpu atom.acquire.gpu bar.sync ld.global.v2"
     assert text.count(counted) == groups
     asked = "ld.acquire.gpu bar.sync st.global.v2"  # by the first part, before it is stored
     assert text.count(asked) == groups
