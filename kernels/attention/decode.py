@@ -353,32 +353,24 @@ def handed_in(parts: Parts, work: Work, count, PLAN: kl.constexpr):
     top = kl.full((PLAN.members, 1), -float("inf"), kl.float32)
     total = kl.zeros((PLAN.members, 1), kl.float32)
     result = kl.zeros((PLAN.members, PLAN.side), kl.float32)
-    for first in range(0, count, PLAN.merged):
-        top, total, result = with_more(parts, work, first, count - first, top, total, result, PLAN)
-    return top, total, result
-
-
-@kiln.jit
-def with_more(parts: Parts, work: Work, first, left, top, total, result, PLAN: kl.constexpr):
-    """Sums including the shares from ``first`` on: ``PLAN.merged``, unless fewer are ``left``."""
     SIDES: kl.constexpr = (PLAN.merged, PLAN.members)
     part = kl.arange(0, PLAN.merged)[:, None, None]
-    there = part < left
-    begin = (work.place + first).to(kl.int64) * PLAN.members
     place = part * PLAN.members + kl.arange(0, PLAN.members)[None, :, None]
-    values = kl.load(
-        parts.sums + begin * PLAN.side + (place * PLAN.side + kl.arange(0, PLAN.side)[None, None, :]),
-        mask=there,
-        other=0.0,
-    )
-    both = kl.load(parts.statistics + begin * 2 + (place * 2 + kl.arange(0, 2)[None, None, :]), mask=there, other=0.0)
-    tops, totals = kl.split(both)
-    tops, totals = kl.where(there, tops.reshape(*SIDES, 1), -float("inf")), totals.reshape(*SIDES, 1)
-    best = kl.maximum(top, kl.max(tops, axis=0))
-    safe = finite(best)
-    share, kept = exp2_flushed(tops - safe[None]), exp2_flushed(top - safe)
-    total = total * kept + kl.sum(totals * share, axis=0)
-    return best, total, result * kept + kl.sum(values * share, axis=0)
+    column, of_both = kl.arange(0, PLAN.side)[None, None, :], kl.arange(0, 2)[None, None, :]
+    for first in range(0, count, PLAN.merged):
+        there = part < count - first
+        begin = (work.place + first).to(kl.int64) * PLAN.members
+        values = kl.load(parts.sums + begin * PLAN.side + (place * PLAN.side + column), mask=there, other=0.0)
+        both = kl.load(parts.statistics + begin * 2 + (place * 2 + of_both), mask=there, other=0.0)
+        tops, totals = kl.split(both)
+        tops, totals = kl.where(there, tops.reshape(*SIDES, 1), -float("inf")), totals.reshape(*SIDES, 1)
+        best = kl.maximum(top, kl.max(tops, axis=0))
+        safe = finite(best)
+        share, kept = exp2_flushed(tops - safe[None]), exp2_flushed(top - safe)
+        total = total * kept + kl.sum(totals * share, axis=0)
+        result = result * kept + kl.sum(values * share, axis=0)
+        top = best
+    return top, total, result
 
 
 @kiln.jit

@@ -189,18 +189,19 @@ def decode_plan(
     # Long programs, and more than run at once unless they look up pages, read memory faster if a row is copied at once,
     # not in halves.
     at_once = not crowded or tiles <= 3 * machine.processors
-    by_lanes = lanes == WARPS and (at_once or (paged and length <= 2 * LONG_SHARE))
-    by_lanes = by_lanes and length // shares <= 16 * LONG_SHARE
+    suits = at_once or (paged and length <= 2 * LONG_SHARE)
+    by_lanes = suits and lanes == WARPS and length // shares <= 16 * LONG_SHARE
+    deep = by_lanes and single and four_fit and not paged
     # If the next launch begins early, its programs should find no room beside these: some processors would get two of
     # them and others none.
-    apart = early and by_lanes and single and four_fit and 4 * slot > MORE_THAN_HALF and not paged
+    apart = early and deep and 4 * slot > MORE_THAN_HALF
     # Of more programs than processors, which hide each other's waits, more fit with two slots. Pages are known two
     # steps ahead, so more slots would be filled late.
     if crowded or doubled or (steps <= (4 if paged else 2) and not apart):
         stages = 2
     else:
-        four = by_lanes and single and (shares > 1 or 2 * tiles <= machine.processors) and four_fit and not paged
-        stages = 4 if four or apart else max(2, min(3, SHARED // 2 // slot))
+        four = deep and (apart or shares > 1 or 2 * tiles <= machine.processors)
+        stages = 4 if four else max(2, min(3, SHARED // 2 // slot))
     # Queries as columns take fewer instructions, but more of them wait for others.
     most_rows = 4 if apart or steps <= 2 else 2
     narrow = by_lanes and size == 128 and rows <= most_rows and not paged and not crowded

@@ -487,9 +487,9 @@ def quantized_plan(
         elif length > 2 * LONG_SHARE:
             registers, stages = 168, 3
     # Warps wait for one another where two share a group of keys. With eight bits, whole sequences gain nothing.
-    own = in_columns and (tokens == MULTIPLE if bits == 4 else splits > 1)
+    by_lanes = in_columns and (tokens == MULTIPLE if bits == 4 else splits > 1)
     in_turns = machine.gpu and splits > 1 and not paged
-    schedule = "lanes" if own else "simple"
+    schedule = "lanes" if by_lanes else "simple"
     plan = replace(plan, stages=stages, splits=splits, in_turns=in_turns, registers=registers, schedule=schedule)
     return merging(plan)
 

@@ -137,16 +137,15 @@ class Terms:
         return slope * kl.arange(0, N).to(kl.float32)[None, :]
 
     @kiln.jit
-    def of(self, product, scale, slope, at, late=True, tilt=None, APART: kl.constexpr = False):
+    def of(self, product, scale, slope, at, late=True, tilt=None):
         """``late``: whether there may be keys beyond the last. ``tilt``: see `tilt`; what a row's or a block's own
-        distance adds to all scores equally is left out. APART: rows and columns are converted apart, in few
-        registers."""
+        distance adds to all scores equally is left out."""
         if self.softcap is None:
             score = product * scale
         else:
             # One multiplication on either side of the exponential.
             score = self.softcap - 2.0 * self.softcap * falling(product * self.steepness(scale))
-        return self.added(score, slope, at, late, tilt, APART)
+        return self.added(score, slope, at, late, tilt, False)
 
     @kiln.jit
     def steepness(self, scale):
@@ -154,7 +153,7 @@ class Terms:
 
     @kiln.jit
     def added(self, score, slope, at, late, tilt, APART: kl.constexpr):
-        """The terms after softcap."""
+        """The terms after softcap. APART: rows and columns are converted apart, in few registers."""
         if self.bias is not None:
             score += self.bias.load(at)
         if tilt is not None:
