@@ -165,7 +165,8 @@ void Counter::visit(Operation *op, const Indices::Turn &turn) {
     return access(op, "load", turn, true, false, block(op, load.getDesc(), load.getOffsets(), true, false, weight));
   if (auto store = dyn_cast<tile::DescStoreOp>(op))
     return access(op, "store", turn, false, true, block(op, store.getDesc(), store.getOffsets(), false, true, weight));
-  if (!isMemoryEffectFree(op) && llvm::any_of(op->getOperandTypes(), [](Type type) {
+  // What a prefetch asks for is counted where it is read.
+  if (!isMemoryEffectFree(op) && !isa<tile::PrefetchOp>(op) && llvm::any_of(op->getOperandTypes(), [](Type type) {
         return isa<tile::DescType, tile::PtrType>(getElementTypeOrSelf(type));
       })) {
     // Another way to access memory: the number of bytes is unknown, but the access is recorded.

@@ -117,9 +117,10 @@ struct LoadConstantMask : OpRewritePattern<LoadOp> {
   }
 };
 
-struct StoreConstantMask : OpRewritePattern<StoreOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(StoreOp op, PatternRewriter &rewriter) const override {
+/// Of an op without results.
+template <typename Op> struct ConstantMask : OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+  LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {
     std::optional<bool> mask = constantCondition(op.getMask());
     if (!mask)
       return failure();
@@ -199,7 +200,10 @@ void LoadOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContex
   patterns.add<LoadConstantMask>(context);
 }
 void StoreOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
-  patterns.add<StoreConstantMask>(context);
+  patterns.add<ConstantMask<StoreOp>>(context);
+}
+void PrefetchOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+  patterns.add<ConstantMask<PrefetchOp>>(context);
 }
 void AtomicRMWOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
   patterns.add<AtomicConstantMask>(context);

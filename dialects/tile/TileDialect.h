@@ -34,8 +34,8 @@ struct GlobalMemory : mlir::SideEffects::Resource::Base<GlobalMemory> {
 struct Report : mlir::SideEffects::Resource::Base<Report> {
   llvm::StringRef getName() final { return "tile.report"; }
 };
-/// No memory at all: keeps an op in its place among those with effects. For barriers, promises, and ops that order
-/// launches.
+/// No memory at all: keeps an op in its place among those with effects. For barriers, promises, prefetches, and ops
+/// that order launches.
 struct Order : mlir::SideEffects::Resource::Base<Order> {
   llvm::StringRef getName() final { return "tile.order"; }
 };

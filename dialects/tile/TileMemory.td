@@ -68,6 +68,30 @@ def Tile_StoreOp : Tile_EffectOp<"store"> {
   let hasVerifier = 1;
 }
 
+def Tile_PrefetchOp : Tile_EffectOp<"prefetch"> {
+  let summary = "ask for memory that will be read soon";
+  let description = [{
+    The memory at each address whose mask is true (or every one, without a mask) may be brought nearer, into a cache
+    that all programs see. Nothing is read, so the program waits for nothing, and it need not be known yet what the
+    memory will hold: a launch may ask for memory before it waits for the launch that writes it. A target may ignore
+    the op.
+
+    - `prefetch_c1`: the mask has the pointers' shape.
+
+    ```mlir
+    func.func @prefetch(%p: tensor<64x!tile.ptr<f32>>, %m: tensor<64xi1>) {
+      tile.prefetch %p mask %m : tensor<64x!tile.ptr<f32>> mask tensor<64xi1>
+      return
+    }
+    ```
+  }];
+  let arguments = (ins Arg<Tile_PtrLike, "addresses">:$ptr,
+                       Arg<Optional<Tile_MaskLike>, "which of them will be read">:$mask);
+  let assemblyFormat = "$ptr (`mask` $mask^)? attr-dict `:` type($ptr) (`mask` type($mask)^)?";
+  let hasCanonicalizer = 1;
+  let hasVerifier = 1;
+}
+
 def Tile_MakeDescOp : Tile_Op<"make_desc", [Pure, SameVariadicOperandSize]> {
   let summary = "describe a strided array in global memory";
   let description = [{

@@ -70,6 +70,8 @@ LogicalResult StoreOp::verify() {
   return expectCache(*this, getCache(), /*writes=*/true); // store_c3
 }
 
+LogicalResult PrefetchOp::verify() { return expectMask(*this, getMask(), getPtr().getType()); } // prefetch_c1
+
 //===----------------------------------------------------------------------===//
 // Descriptors and block pointers
 //===----------------------------------------------------------------------===//

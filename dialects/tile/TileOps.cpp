@@ -40,6 +40,7 @@ void LoadOp::getEffects(Effects &effects) {
     keepsItsPlace(effects);
 }
 void StoreOp::getEffects(Effects &effects) { writes(effects, &getPtrMutable()); }
+void PrefetchOp::getEffects(Effects &effects) { keepsItsPlace(effects); }
 void DescLoadOp::getEffects(Effects &effects) { reads(effects, &getDescMutable()); }
 void DescStoreOp::getEffects(Effects &effects) { writes(effects, &getDescMutable()); }
 void DescReduceOp::getEffects(Effects &effects) { readsAndWrites(effects, &getDescMutable()); }

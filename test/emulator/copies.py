@@ -169,10 +169,15 @@ def _prefetch_box(ins: Instruction) -> Run:
 
 @operation("prefetch prefetchu", "global L1 L2 tensormap param")
 def _prefetch(ins: Instruction) -> Run:
+    """Reads nothing, so it need not wait for the launch before; but there has to be memory."""
+
     def run(machine: Any, lanes: Any) -> None:
         if "tensormap" in ins.modifiers:
             for address in map_addresses(machine, ins.operands[0], lanes):
                 _map_at(machine, int(address))
+        elif "global" in ins.modifiers:
+            for _ in machine.memory.parts(addresses_of(machine, ins.operands[0], lanes, False), 1):
+                pass
 
     return run
 

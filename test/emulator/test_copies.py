@@ -158,6 +158,7 @@ def test_prefetches_change_nothing(code):
      "3 coordinates in 2 dimensions"),
     (("prefetch.tensormap [%d40];", "add.s64 %d5, %d40, 32; prefetch.tensormap [%d5];"), "misaligned: a tensor map"),
     (("prefetch.tensormap [%d40];", "add.s64 %d5, %d40, 128; prefetch.tensormap [%d5];"), "no argument is there"),
+    (("prefetch.tensormap [%d40];", "prefetch.global.L2 [%d41+512];"), "out of bounds"),
     (("READY: bar.sync 0;", "READY: bar.sync 0; and.b64 %d41, %d41, -64; prefetch.tensormap [%d41];"),
      "no tensor map is there|out of bounds"),
 ])  # fmt: skip

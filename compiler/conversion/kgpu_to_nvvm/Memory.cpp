@@ -1,4 +1,4 @@
-// tile.load and tile.store: the widest accesses that layout, contiguity, alignment and mask allow.
+// tile.load, tile.store and tile.prefetch: the widest accesses that layout, contiguity, alignment and mask allow.
 #include "compiler/conversion/kgpu_to_nvvm/Access.h"
 
 using namespace mlir;
@@ -85,7 +85,34 @@ static LogicalResult emitStore(Lowering &lowering, tile::StoreOp op) {
   return success();
 }
 
+/// One instruction for each run of elements that a load would read with one.
+static LogicalResult emitPrefetch(Lowering &lowering, tile::PrefetchOp op) {
+  CodeBuilder &b = lowering.b;
+  Value pointers = op.getPtr(), mask = op.getMask();
+  if (lowering.alignment.alwaysTrue(mask))
+    mask = Value();
+  const Layout *layout = layoutOf(pointers.getType());
+  int64_t count = layout ? groupPointers(lowering.alignment, pointers, mask, lowering.target.vectorBytes).count : 1;
+  ArrayRef<Value> addresses = lowering.get(pointers);
+  ArrayRef<Value> masks = mask ? lowering.get(mask) : ArrayRef<Value>();
+  Value owner = layout ? lowering.coordinates.isOwner(*layout) : lowering.place.isFirstThread();
+  for (unsigned reg = 0; reg < addresses.size(); reg += count) {
+    if (layout && !isOwnerRegister(*layout, reg))
+      continue;
+    Value here = mask ? masks[reg] : owner;
+    if (mask && owner)
+      here = arith::AndIOp::create(b, owner, here);
+    SmallVector<Value> operands{addresses[reg]};
+    if (here)
+      operands.push_back(here);
+    b.ptx(here ? "@$1 prefetch.global.L2 [$0];" : "prefetch.global.L2 [$0];", here ? "l,b" : "l", {}, operands,
+          /*pure=*/false);
+  }
+  return success();
+}
+
 void nvvm::addMemory(EmitTable &table) {
   table.add<tile::LoadOp, emitLoad>();
   table.add<tile::StoreOp, emitStore>();
+  table.add<tile::PrefetchOp, emitPrefetch>();
 }

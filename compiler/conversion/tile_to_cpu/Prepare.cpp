@@ -257,7 +257,7 @@ static void yieldScalars(scf::IfOp branch) {
 
 void cpu::prepareKernel(func::FuncOp kernel) {
   kernel.walk([](Operation *op) {
-    if (isa<tile::LaunchDependentsOp, tile::WaitForGridOp>(op))
+    if (isa<tile::LaunchDependentsOp, tile::WaitForGridOp, tile::PrefetchOp>(op))
       op->erase();
   });
   // Innermost first, so that outer branches and loops see what inner ones have turned into scalars.

@@ -95,7 +95,7 @@ static AccessShape boxAccess(tile::MakeDescOp desc, ValueRange offsets, std::opt
 std::optional<AccessShape> assign::accessOf(Operation *op, const AlignmentAnalysis &analysis, int64_t widest) {
   auto descOf = [](Value value) { return value.getDefiningOp<tile::MakeDescOp>(); };
   return llvm::TypeSwitch<Operation *, std::optional<AccessShape>>(op)
-      .Case<tile::LoadOp, tile::StoreOp>([&](auto access) -> std::optional<AccessShape> {
+      .Case<tile::LoadOp, tile::StoreOp, tile::PrefetchOp>([&](auto access) -> std::optional<AccessShape> {
         if (!isa<RankedTensorType>(access.getPtr().getType()))
           return std::nullopt;
         AccessShape result = pointerAccess(access.getPtr(), access.getMask(), analysis, widest);

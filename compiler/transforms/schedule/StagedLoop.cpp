@@ -181,7 +181,8 @@ static bool mayLoadAhead(func::FuncOp kernel, const StagedLoop &staged, std::str
       return WalkResult::advance();
     }
     bool known = isa<func::FuncOp, scf::ForOp, scf::IfOp, scf::WhileOp, tile::LoadOp, tile::DescLoadOp>(op);
-    bool silent = known || isMemoryEffectFree(op) || isa<tile::AssertOp, tile::PrintOp, tile::AssumeOp>(op);
+    bool silent =
+        known || isMemoryEffectFree(op) || isa<tile::AssertOp, tile::PrintOp, tile::AssumeOp, tile::PrefetchOp>(op);
     if (silent)
       return WalkResult::advance();
     // After the loop any access is allowed that does not reach what the loop has read, even in a branch.

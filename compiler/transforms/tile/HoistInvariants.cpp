@@ -19,7 +19,7 @@ static bool mayDisturbLoads(Operation *loop) {
   return loop
       ->walk([&](Operation *op) {
         // These declare effects so that they are not removed or reordered, but they write no memory.
-        if (isa<tile::PrintOp, tile::AssumeOp, tile::LaunchDependentsOp>(op) ||
+        if (isa<tile::PrintOp, tile::AssumeOp, tile::LaunchDependentsOp, tile::PrefetchOp>(op) ||
             op->hasTrait<OpTrait::HasRecursiveMemoryEffects>())
           return WalkResult::advance();
         bool harmless = isMemoryEffectFree(op) || hasSingleEffect<MemoryEffects::Read>(op);

@@ -86,6 +86,7 @@ from .memory import (
     load_tensor_descriptor,
     make_block_ptr,
     make_tensor_descriptor,
+    prefetch,
     store,
     store_tensor_descriptor,
 )
@@ -286,6 +287,7 @@ __all__ = [
     "philox_impl",
     "pi32_t",
     "pointer_type",
+    "prefetch",
     "program_id",
     "rand",
     "rand4x",

@@ -52,6 +52,20 @@ def store(
 
 
 @builtin
+def prefetch(pointer: Any, mask: Any = None) -> None:
+    """Asks for the memory at pointers that will be read soon, so that it waits in a cache; a target may ignore it. One
+    pointer for every 128 bytes is enough.
+
+    Reads nothing, so the program does not wait, and it may ask before it is known what it has to read. In a launch
+    that begins while the one before it ends (``pdl``), what comes before the first access need not wait for that
+    launch: its results may be asked for while they are still written.
+
+    >>> kl.prefetch(x_ptr + kl.arange(0, 32) * 64)
+    """
+    memory.prefetch(pointer, mask)
+
+
+@builtin
 def make_block_ptr(base: Any, shape: Any, strides: Any, offsets: Any, block_shape: Any, order: Any) -> tensor:
     """A pointer to a block of a strided array, for `kl.load`, `kl.store` and `kl.advance`.
 

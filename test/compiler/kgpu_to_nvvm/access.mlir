@@ -91,6 +91,39 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 #b = #layout.map<blocked [64] order [0] vector 1 warps 4>
 
+// One instruction asks for what one access would read; each element is asked for once, a scalar by the first thread.
+// CHECK-LABEL: llvm.func @kiln_prefetch(
+// CHECK: %[[TID:.*]] = llvm.call_intrinsic "llvm.nvvm.read.ptx.sreg.tid.x"
+// CHECK: %[[FIRST:.*]] = arith.cmpi eq, %[[TID]], %c0_i32
+// CHECK: "@$1 prefetch.global.L2 [$0];", "l,b,~{memory}" %{{.*}}, %[[OWNER:[0-9]+]] :
+// CHECK: %[[BOTH:.*]] = arith.andi %[[OWNER]], %{{.*}} : i1
+// CHECK: "@$1 prefetch.global.L2 [$0];", "l,b,~{memory}" %{{.*}}, %[[BOTH]] :
+// CHECK: "@$1 prefetch.global.L2 [$0];", "l,b,~{memory}" %{{.*}}, %[[FIRST]] :
+// CHECK-COUNT-2: "prefetch.global.L2 [$0];", "l,~{memory}"
+// CHECK-NOT: prefetch
+#wide = #layout.map<blocked [1024] order [0] vector 4 warps 4>
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func public @prefetch(%x: !tile.ptr<f32> {tile.divisibility = 16 : i64}, %n: i32) attributes {tile.kernel} {
+    %r = tile.make_range 0 to 64 : tensor<64xi32, #b>
+    %xs = tile.splat %x : !tile.ptr<f32> -> tensor<64x!tile.ptr<f32>, #b>
+    %xp = tile.addptr %xs, %r : tensor<64x!tile.ptr<f32>, #b>, tensor<64xi32, #b>
+    %ns = tile.splat %n : i32 -> tensor<64xi32, #b>
+    %m = arith.cmpi slt, %r, %ns : tensor<64xi32, #b>
+    tile.prefetch %xp : tensor<64x!tile.ptr<f32>, #b>
+    tile.prefetch %xp mask %m : tensor<64x!tile.ptr<f32>, #b> mask tensor<64xi1, #b>
+    tile.prefetch %x : !tile.ptr<f32>
+    %w = tile.make_range 0 to 1024 : tensor<1024xi32, #wide>
+    %ws = tile.splat %x : !tile.ptr<f32> -> tensor<1024x!tile.ptr<f32>, #wide>
+    %wp = tile.addptr %ws, %w : tensor<1024x!tile.ptr<f32>, #wide>, tensor<1024xi32, #wide>
+    tile.prefetch %wp : tensor<1024x!tile.ptr<f32>, #wide>
+    return
+  }
+}
+
+// -----
+
+#b = #layout.map<blocked [64] order [0] vector 1 warps 4>
+
 // A tile with fewer elements than threads: every thread that has a copy of an element reads it; only its owner writes
 // it. A scalar is written by the first thread.
 // CHECK-LABEL: llvm.func @kiln_owner(

@@ -1,6 +1,7 @@
 // RUN: kiln-opt %s --kiln-tile-to-cpu --canonicalize --cse | FileCheck %s
 
-// Launches do not overlap on a CPU: ops that control overlap split no nest.
+// Launches do not overlap on a CPU, which also fetches what is read in order by itself: ops that control overlap, and
+// prefetches, split no nest.
 // CHECK-LABEL: func.func @kiln_copy
 // CHECK-SAME:    kiln.frame_bytes = 0 : i64
 // CHECK:         scf.for
@@ -15,6 +16,7 @@ func.func @copy(%x: !tile.ptr<f32> {tile.disjoint}, %o: !tile.ptr<f32> {tile.dis
   tile.wait_for_grid
   %v = tile.load %xp : tensor<1024x!tile.ptr<f32>> -> tensor<1024xf32>
   tile.launch_dependents
+  tile.prefetch %xp : tensor<1024x!tile.ptr<f32>>
   %os = tile.splat %o : !tile.ptr<f32> -> tensor<1024x!tile.ptr<f32>>
   %op = tile.addptr %os, %r : tensor<1024x!tile.ptr<f32>>, tensor<1024xi32>
   tile.store %op, %v : tensor<1024x!tile.ptr<f32>>, tensor<1024xf32>

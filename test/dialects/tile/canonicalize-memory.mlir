@@ -77,6 +77,19 @@ func.func @store_masks(%p: !tile.ptr<f32>, %v: f32) {
   return
 }
 
+// Nobody sees what a prefetch did, and still it stays.
+// CHECK-LABEL: @prefetch_masks(
+// CHECK-SAME: %[[P:.*]]: !tile.ptr<f32>
+// CHECK-NEXT: tile.prefetch %[[P]] : !tile.ptr<f32>
+// CHECK-NEXT: return
+func.func @prefetch_masks(%p: !tile.ptr<f32>) {
+  %true = arith.constant true
+  %false = arith.constant false
+  tile.prefetch %p mask %true : !tile.ptr<f32> mask i1
+  tile.prefetch %p mask %false : !tile.ptr<f32> mask i1
+  return
+}
+
 // CHECK-LABEL: @atomic_masks(
 // CHECK-NEXT: %[[Z:.*]] = arith.constant 0 : i32
 // CHECK-NEXT: %[[A:.*]] = tile.atomic_rmw add relaxed gpu %{{.*}}, %{{[^ ]*}} : !tile.ptr<i32>, i32

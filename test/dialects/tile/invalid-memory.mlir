@@ -57,6 +57,14 @@ func.func @store_c2(%p: tensor<64x!tile.ptr<f32>>, %v: tensor<64xf32>, %m: tenso
 
 // -----
 
+func.func @prefetch_c1(%p: tensor<64x!tile.ptr<f32>>, %m: tensor<32xi1>) {
+  // expected-error @below {{expected mask to have shape [64] (because each pointer has its own mask), got shape [32]}}
+  tile.prefetch %p mask %m : tensor<64x!tile.ptr<f32>> mask tensor<32xi1>
+  return
+}
+
+// -----
+
 func.func @store_c3(%p: !tile.ptr<f32>, %v: f32) {
   // expected-error @below {{expected cache modifier none, wb, cg, cs or wt (because the op writes), got ca}}
   tile.store %p, %v {cache = #tile<cache ca>} : !tile.ptr<f32>, f32

@@ -65,6 +65,15 @@ func.func @stores(%p: !tile.ptr<f32>, %v: f32, %q: tensor<8x!tile.ptr<f64>>, %w:
   return
 }
 
+// CHECK-LABEL: @prefetches
+// CHECK: tile.prefetch %{{.*}} : !tile.ptr<f32>
+// CHECK: tile.prefetch %{{.*}} mask %{{.*}} : tensor<8x!tile.ptr<f64>> mask tensor<8xi1>
+func.func @prefetches(%p: !tile.ptr<f32>, %q: tensor<8x!tile.ptr<f64>>, %m: tensor<8xi1>) {
+  tile.prefetch %p : !tile.ptr<f32>
+  tile.prefetch %q mask %m : tensor<8x!tile.ptr<f64>> mask tensor<8xi1>
+  return
+}
+
 // CHECK-LABEL: @descriptors
 // CHECK: tile.make_desc %{{.*}}, shape[%{{.*}}, %{{.*}}] strides[%{{.*}}, %{{.*}}] : <f16> -> <tensor<8x96xf16>>
 // CHECK: tile.desc_load %{{.*}}[%{{.*}}, %{{.*}}] {boundary = array<i32>} : <tensor<8x96xf16>> -> tensor<8x96xf16>

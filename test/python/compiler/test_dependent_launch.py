@@ -52,6 +52,14 @@ def waits_in_a_sum(x, out, BLOCK: kl.constexpr):
     kl.store(out, kl.reduce(kl.load(x + kl.arange(0, BLOCK)), 0, combine))
 
 
+@kiln.jit
+def asks_first(x, out, BLOCK: kl.constexpr):
+    first = kl.program_id(0) * BLOCK
+    kl.prefetch(x + first + kl.arange(0, BLOCK // 32) * 32)
+    i = first + kl.arange(0, BLOCK)
+    kl.store(out + i, 2 * kl.load(x + i))
+
+
 SAID = [both, wait_late, trigger_early]
 
 
@@ -62,7 +70,7 @@ def ptx_of(kernel, target: str, **options) -> str:
 
 def steps(ptx: str) -> list[str]:
     """The steps of a thread that concern memory or other grids, in order."""
-    found = re.findall(r"griddepcontrol\.(wait|launch_dependents)|\b(ld|st)\.global", ptx)
+    found = re.findall(r"griddepcontrol\.(wait|launch_dependents)|\b(ld|st|prefetch)\.global", ptx)
     names = [control or access for control, access in found]
     return [name for before, name in zip(["", *names], names, strict=False) if name != before]
 
@@ -74,6 +82,8 @@ def steps(ptx: str) -> list[str]:
         (both, ["wait", "ld", "st", "launch_dependents"]),
         (wait_late, ["ld", "launch_dependents", "wait", "st"]),
         (trigger_early, ["launch_dependents", "wait", "ld", "st"]),
+        # What is asked for may still be written.
+        (asks_first, ["prefetch", "wait", "ld", "launch_dependents", "st"]),
     ],
 )
 def test_each_occurs_once_where_the_kernel_has_it(kernel, order):
@@ -91,7 +101,7 @@ def test_without_dependent_launch_there_is_neither_op(kernel, target, options):
 
 
 @pytest.mark.cpu
-@pytest.mark.parametrize("kernel", SAID)
+@pytest.mark.parametrize("kernel", [*SAID, asks_first])
 def test_a_processor_ignores_them(kernel):
     x = np.arange(4096, dtype=np.float32)
     out = np.zeros_like(x)

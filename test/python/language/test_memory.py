@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from emitting import body, type_of
 from kiln.errors import CompilationError
@@ -47,6 +49,18 @@ def test_options_become_attributes():
     )
     for attr in ("cache cg", "evict evict_last", "isVolatile", "cache wt", "evict evict_first"):
         assert attr in text
+
+
+def test_prefetches_take_pointers_and_a_mask():
+    text = body(
+        TILE + "kl.prefetch(p + i, mask=m)\nkl.prefetch(c)\nkl.prefetch(b + i[:, None], m[None, :])", **POINTERS
+    )
+    for kinds in (
+        "tensor<8x!tile.ptr<f32>> mask tensor<8xi1>",
+        "!tile.ptr<f32>",
+        "tensor<8x8x!tile.ptr<i1>> mask tensor<8x8xi1>",
+    ):
+        assert re.search(rf"tile\.prefetch %\w+( mask %\d+)? : {re.escape(kinds)}", text), text
 
 
 def test_bools_are_bytes_in_memory():
@@ -130,6 +144,15 @@ def test_atomics_name_kind_order_and_scope(call, kind):
         ("kl.store(p + i, kl.zeros((8, 8), kl.float32))", "that broadcasts to the pointers' shape [8]", "both axes"),
         ("kl.store(p + i, 1.0, mask=n)", "expected a mask of bools in kl.store", None),
         ("kl.store(p + i, (1, 2))", "expected a number or a tensor as value of kl.store", None),
+        ("kl.prefetch(n)", "expected a pointer or a tile of pointers in kl.prefetch, got int32", "x_ptr + offsets"),
+        ("kl.prefetch(p + i, mask=i)", "expected a mask of bools in kl.prefetch, got <[8], int32>", "offsets < n"),
+        ("kl.prefetch(p, mask=m)", "expected a scalar mask in kl.prefetch", "kl.arange(0, N)"),
+        (
+            BLOCK + "kl.prefetch(bp)",
+            "expected a plain pointer in kl.prefetch (because it takes one for every",
+            "stride",
+        ),
+        (DESC + "kl.prefetch(d)", "got a tensor descriptor", None),
         (BLOCK + "kl.load(bp, mask=m)", "expected no mask and no other", "boundary_check"),
         (BLOCK + "kl.load(bp, boundary_check=(2,))", "expected dimensions in [0, 2)", None),
         (BLOCK + "kl.load(bp, boundary_check=(1, 1))", "each dimension once", None),

@@ -214,6 +214,21 @@ def store(
     emit_many("tile.store", operands, [], attrs)
 
 
+def prefetch(pointer: Any, mask: Any) -> None:
+    what = "kl.prefetch"
+    pointer = check_pointer_operand(pointer, what)
+    if is_block_pointer(pointer):
+        raise error(
+            f"expected a plain pointer in {what} (because it takes one for every 128 bytes, not one for each element of"
+            f" a block), got {pointer.type}",
+            hint="add offsets to the array's pointer: ptr + kl.arange(0, N) * stride",
+            argument="pointer",
+        )
+    flags = check_mask(mask, what)
+    pointer, flags = align_to_pointer(pointer, flags, what, "mask")
+    emit_many("tile.prefetch", [pointer] + ([flags] if flags is not None else []), [])
+
+
 def stored_value(value: Any, element: Any) -> tensor:
     value = unwrap(value)
     if isinstance(value, (values.tuple, builtins.tuple, list, values.tensor_descriptor)) or value is None:

@@ -39,6 +39,21 @@ module attributes {kgpu.pdl} {
     return
   }
 
+  // What is asked for may still be written by the launch before.
+  // CHECK-LABEL: func.func public @prefetch(
+  // CHECK: tile.prefetch
+  // CHECK-NEXT: tile.wait_for_grid
+  // CHECK-NEXT: tile.load
+  // CHECK-NEXT: tile.launch_dependents
+  // CHECK-NEXT: tile.store
+  func.func public @prefetch(%xp: !tile.ptr<i32>) attributes {tile.kernel} {
+    %x = tile.splat %xp : !tile.ptr<i32> -> tensor<128x!tile.ptr<i32>, #b>
+    tile.prefetch %x : tensor<128x!tile.ptr<i32>, #b>
+    %v = tile.load %x : tensor<128x!tile.ptr<i32>, #b> -> tensor<128xi32, #b>
+    tile.store %x, %v : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    return
+  }
+
   // A loop before any run: the next launch may begin after the wait, which comes before the loop, which reads.
   // CHECK-LABEL: func.func public @loop(
   // CHECK-NOT: launch_dependents
