@@ -102,9 +102,10 @@ def is_planning() -> bool:
     return _planned is not None
 
 
-def is_dependent() -> bool:
-    """Whether ``launch_options`` asks for launches that begin while the previous one ends."""
-    return bool(_options.get("pdl"))
+def is_dependent() -> bool | None:
+    """Whether ``launch_options`` asks for launches that begin while the previous one ends; None: it says nothing."""
+    asked = _options.get("pdl")
+    return None if asked is None else bool(asked)
 
 
 def options(**chosen: Any) -> dict[str, Any]:

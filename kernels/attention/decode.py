@@ -237,6 +237,22 @@ def cached(x: Heads, batch, head, start, last, pages, place, inside, PLAN: kl.co
 
 
 @kiln.jit
+def ask_for_first(caches, most, window, size, PLAN: kl.constexpr, HEADS: kl.constexpr):
+    """Asks for the heads of a program's first step, before its launch waits for the launch before it, and before the
+    length is known, if the step does not depend on it. That launch may still append to them: nothing is read yet."""
+    if PLAN.asks and window is None:
+        slot, token = kl.program_id(0), kl.program_id(1) * PLAN.tokens + kl.arange(0, PLAN.tokens)[:, None]
+        head, batch = slot // PLAN.blocks % HEADS, slot // PLAN.blocks // HEADS
+        for i in kl.static_range(2):
+            cache = caches[i]
+            LINE: kl.constexpr = min(PLAN.side, 1024 // cache.data.dtype.element_ty.primitive_bitwidth)
+            column = kl.arange(0, PLAN.side // LINE)[None, :] * LINE
+            data = cache.data + head.to(kl.int64) * cache.head + batch.to(kl.int64) * cache.batch
+            place = token.to(kl.int64) * cache.token + column * cache.step
+            kl.prefetch(data + place, mask=(token < most) & (column < size))
+
+
+@kiln.jit
 def pages_of(pages, batch, start, end, PLAN: kl.constexpr):
     """The pages of a step's tokens, if the cache is paged; arbitrary for tokens from ``end`` on."""
     if pages is None:
@@ -362,8 +378,10 @@ def handed_in(parts: Parts, work: Work, count, PLAN: kl.constexpr):
         begin = (work.place + first).to(kl.int64) * PLAN.members
         values = kl.load(parts.sums + begin * PLAN.side + (place * PLAN.side + column), mask=there, other=0.0)
         both = kl.load(parts.statistics + begin * 2 + (place * 2 + of_both), mask=there, other=0.0)
-        tops, totals = kl.split(both)
-        tops, totals = kl.where(there, tops.reshape(*SIDES, 1), -float("inf")), totals.reshape(*SIDES, 1)
+        tops, totals = kl.split(both.reshape(*SIDES, 1, 2))
+        # A share that is not there has a sum of zero. Asked by `there`, the first loads would be waited for before the
+        # last were issued: the masks of all do not fit into a GPU's predicates.
+        tops = kl.where(totals == 0.0, -float("inf"), tops)
         best = kl.maximum(top, kl.max(tops, axis=0))
         safe = finite(best)
         share, kept = exp2_flushed(tops - safe[None]), exp2_flushed(top - safe)
@@ -404,6 +422,7 @@ def decode_kernel(
     HEADS: kl.constexpr,
 ):
     """``y = softmax(q kᵀ · scale) v``: a share of the cached tokens of one sequence and one head of keys."""
+    ask_for_first((k, v), lengths.most, window, size, PLAN, HEADS)
     work = work_of(lengths, PLAN, HEADS)
     head, batch, length = work.head, work.batch, work.length
     if PLAN.alike:

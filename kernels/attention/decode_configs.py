@@ -43,6 +43,8 @@ class DecodePlan:
                needs)
     schedule   `lanes`: each warp copies what it multiplies, and waits for no other; `simple`: all copy for all
     apart      all programs run at once, and none of the next launch fits beside one of them
+    early      the launch may begin while the one before it ends
+    asks       a program asks for its first step before its launch waits for the launch before it
     """
 
     rows: int
@@ -65,6 +67,8 @@ class DecodePlan:
     registers: int = 0
     schedule: str = "simple"
     apart: bool = False
+    early: bool = False
+    asks: bool = False
 
     @property
     def blocks(self) -> int:
@@ -108,7 +112,15 @@ class DecodePlan:
         sequences = 1 << max(0, batch - 1).bit_length()
         stages = min(self.stages, 3)
         return replace(
-            self, sequences=sequences, splits=splits, merged=merged, in_turns=False, stages=stages, apart=False
+            self,
+            sequences=sequences,
+            splits=splits,
+            merged=merged,
+            in_turns=False,
+            stages=stages,
+            apart=False,
+            early=False,
+            asks=False,
         )
 
     @property
@@ -131,6 +143,8 @@ class DecodePlan:
             chosen["maxnreg"] = self.registers
         if self.apart:
             chosen["single_wave"] = True
+        if self.early:
+            chosen["pdl"] = True
         return options(**chosen)
 
 
@@ -152,9 +166,10 @@ def decode_plan(
     machine: Machine,
     splits: int | None = None,
     paged: bool = False,
-    dependent: bool = False,
+    dependent: bool | None = None,
 ) -> DecodePlan:
-    """For ``batch`` sequences of at most ``length`` tokens. ``dependent``: the next launch begins before this ends."""
+    """For ``batch`` sequences of at most ``length`` tokens. ``dependent``: whether launches begin before the last one
+    ends, if the target lets them (None: where that is faster)."""
     from kiln import _kiln
 
     side, rows = tile_side(size), group * queries
@@ -166,23 +181,21 @@ def decode_plan(
     lanes = min(WARPS, 1 << fitting.bit_length() - 1)
     tokens = 16 * WARPS if side <= 128 else 8 * WARPS
     slot = 2 * tokens * side * itemsize
-    target = _kiln.target(machine.target)
-    four_fit = 4 * slot < target["limits"]["max_shared_bytes"]
-    early = dependent and "pdl" in target["capabilities"]
+    four_fit = 4 * slot < _kiln.target(machine.target)["limits"]["max_shared_bytes"]
     # One program per multiprocessor: its ring keeps memory busy, and more shares cost more to hand in. With pages two,
     # if shares are long or few: addresses take longer to arrive, and each program hides the other's wait.
     tiles = batch * k_heads * -(-rows // tile)
     most = max(1, -(-length // LEAST_SPLIT))
     alone = even_splits(tiles, machine.processors)
     doubled = paged and (tiles * length >= 2 * machine.processors * LONG_SHARE or 1 < alone <= 3)
-    if splits is None:
-        workers = machine.processors * (2 if doubled else 1)
-        splits = fewest_splits(min(even_splits(tiles, workers), most), length, tokens)
-        # With four slots, half of the processors read memory as fast as all, and nothing is handed in.
-        half = 0.9 * machine.processors <= 2 * tiles <= machine.processors
-        if half and LONG_SHARE <= length <= 16 * LONG_SHARE and lanes == WARPS and four_fit and not (paged or early):
-            splits = 1
-    shares = max(1, splits)
+    workers = machine.processors * (2 if doubled else 1)
+    shares = max(1, splits or fewest_splits(min(even_splits(tiles, workers), most), length, tokens))
+    # Heads of other sizes were not timed.
+    early = begins_early(machine, dependent, size == 128 and not in_pairs(tiles * shares, machine))
+    # With four slots, half of the processors read memory as fast as all, and nothing is handed in.
+    half = 0.9 * machine.processors <= 2 * tiles <= machine.processors and lanes == WARPS and four_fit
+    if half and splits is None and LONG_SHARE <= length <= 16 * LONG_SHARE and not (paged or early):
+        shares = 1
     steps = -(-length // (shares * tokens))
     # One wave of programs, or more sequences than processors.
     single, crowded = tiles * shares <= machine.processors, tiles > machine.processors and shares == 1
@@ -209,6 +222,7 @@ def decode_plan(
     # Looking pages up ahead costs a program with few steps more than it saves, unless there are only two slots.
     plan = DecodePlan(tile, tokens, size, side, group, queries, lanes, shares, LEAST_SPLIT, stages, WARPS)
     plan = replace(plan, in_turns=shares > 1, ahead=paged and (shares > 1 or crowded), apart=apart)
+    plan = replace(plan, early=early, asks=early and not paged)
     return merging(replace(plan, rows=8 if narrow else tile, schedule="lanes" if by_lanes else "simple"))
 
 
@@ -268,6 +282,20 @@ def merging(plan: DecodePlan) -> DecodePlan:
 def merged_at_once(plan: DecodePlan) -> int:
     """The number of parts that a program's registers hold."""
     return 1 << max(0, (plan.num_warps * WARP_ELEMENTS // (plan.members * plan.side)).bit_length() - 1)
+
+
+def begins_early(machine: Machine, dependent: bool | None, faster: bool) -> bool:
+    """Whether a launch begins before the one before it ends: as asked for, or where that is ``faster``."""
+    from kiln import _kiln
+
+    asked = faster if dependent is None else dependent
+    return asked and machine.gpu and "pdl" in _kiln.target(machine.target)["capabilities"]
+
+
+def in_pairs(programs: int, machine: Machine) -> bool:
+    """Whether each processor has one program or two, and room for more: programs of a launch that begins early come
+    to three on some processors, and to one on others."""
+    return machine.processors < programs <= 2 * machine.processors
 
 
 def even_splits(tiles: int, workers: int) -> int:

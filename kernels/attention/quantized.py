@@ -41,8 +41,10 @@ from kiln.kernels.attention.decode_configs import (
     SHARED,
     WARPS,
     DecodePlan,
+    begins_early,
     even_splits,
     fewest_splits,
+    in_pairs,
     merging,
 )
 from kiln.kernels.attention.kernel import LOG2_E
@@ -62,7 +64,7 @@ from kiln.kernels.attention.widening import (
     widened,
 )
 from kiln.kernels.fast import exp2_flushed
-from kiln.kernels.machine import Machine, machine_of
+from kiln.kernels.machine import Machine, is_dependent, machine_of
 from kiln.kernels.operator import (
     FLOATS,
     Spec,
@@ -132,6 +134,15 @@ class Codes:
         block = start // BLOCK + row // 32
         first = self.number(of_all, block, block * BLOCK < last) * (32 * WIDTH)
         return kl.load(data + first + (row % 32 * WIDTH + column))
+
+    @kiln.jit
+    def ask_for_first(self, PLAN: kl.constexpr):
+        """As `decode.ask_for_first`, for the codes of a program's first step, which are adjacent."""
+        BYTES: kl.constexpr = PLAN.tokens * PLAN.size * PLAN.bits // 8
+        of_all = (kl.program_id(0) // PLAN.blocks).to(kl.int64)
+        token = kl.program_id(1) * PLAN.tokens
+        first = (of_all * self.blocks * BLOCK + token) * (PLAN.size * PLAN.bits // 8)
+        kl.prefetch(self.data + first + kl.arange(0, BYTES // 128) * 128, mask=token < self.blocks * BLOCK)
 
     @kiln.jit
     def of_tokens(self, of_all, start, last, PLAN: kl.constexpr):
@@ -292,6 +303,9 @@ def decode_quantized_kernel(
     HEADS: kl.constexpr,
 ):
     """``y = softmax(q kᵀ · scale) v``: a share of the cached tokens of one sequence and one head of keys."""
+    if PLAN.asks:
+        k.ask_for_first(PLAN)
+        v.ask_for_first(PLAN)
     work = work_of(lengths, PLAN, HEADS)
     of_all, length = work.slot // PLAN.blocks, work.length
     rows = Rows(work.batch, work.head, work.block * PLAN.rows, PLAN)
@@ -352,6 +366,9 @@ def decode_in_columns_kernel(
 ):
     """As `decode_quantized_kernel`, with queries as columns of the products, where eight are enough. The multipliers of
     four-bit keys go into the queries."""
+    if PLAN.asks:
+        k.ask_for_first(PLAN)
+        v.ask_for_first(PLAN)
     work = work_of(lengths, PLAN, HEADS)
     of_all, length = work.slot // PLAN.blocks, work.length
     rows = Rows(work.batch, work.head, work.block * PLAN.rows, PLAN)
@@ -449,8 +466,10 @@ def quantized_plan(
     length: int,
     machine: Machine,
     paged: bool = False,
+    dependent: bool | None = None,
 ) -> DecodePlan:
-    """For ``batch`` sequences of at most ``length`` tokens."""
+    """For ``batch`` sequences of at most ``length`` tokens. ``dependent``: whether launches begin before the last one
+    ends, if the target lets them (None: where that is faster)."""
     rows = group * queries
     # Each lane has its own groups of keys.
     lanes = WARPS if tile_side(rows) * size <= 2048 else 1
@@ -491,7 +510,8 @@ def quantized_plan(
     in_turns = machine.gpu and splits > 1 and not paged
     schedule = "lanes" if by_lanes else "simple"
     plan = replace(plan, stages=stages, splits=splits, in_turns=in_turns, registers=registers, schedule=schedule)
-    return merging(plan)
+    early = begins_early(machine, dependent, size == 128 and not in_pairs(programs, machine))
+    return merging(replace(plan, early=early, asks=early and not paged))
 
 
 def _specs(q: Any, *_: Any, return_lse: bool = False, **__: Any) -> tuple[Spec, ...]:
@@ -580,7 +600,8 @@ def decode_quantized(
         return (out, lse) if return_lse else out
     machine = machine_of(q)
     paged = block_table is not None
-    plan = plan or quantized_plan(batch, k_heads, heads // k_heads, queries, size, bits, length, machine, paged)
+    group, early = heads // k_heads, is_dependent()
+    plan = plan or quantized_plan(batch, k_heads, group, queries, size, bits, length, machine, paged, early)
     if uneven:
         plan = plan.evened(batch, k_heads, machine)
     tiles = batch * k_heads * plan.blocks

@@ -118,6 +118,40 @@ def test_decoding(rng, launched, emulated, page, lanes, warps, rows):
     assert one.tobytes() == other.tobytes(), "the order of warps shows"
 
 
+@pytest.mark.parametrize("splits, capacity", [(1, 150), (3, 150), (3, 100)])
+def test_asking_before_the_launch_waits(rng, launched, emulated, splits, capacity):
+    """The emulator faults if anything is read before the wait, and if memory is asked for that is not there."""
+    size, lengths = 96, np.array([capacity, 33], np.int32)
+    plan = DecodePlan(16, 64, size, 128, 2, lanes=4, splits=splits, least=64, stages=3, merged=2, asks=True)
+    plan = dataclasses.replace(plan, in_turns=splits > 1)
+    q, k, v = random(rng, (2, 2, size), "float16"), *(random(rng, (2, capacity, 1, size), "float16") for _ in range(2))
+    exact = decode_reference.decode_attention(q, k, v, lengths)
+    emulated.used.clear()
+    with launch_options(schedule="lanes", pdl=True):
+        one, other = launched(lambda: decode_attention(q, k, v, lengths, plan=plan))
+    assert emulated.used >= {"cp", "mma", "prefetch", "griddepcontrol"}
+    assert_close(one, exact, length=capacity, scale=2.0**11)
+    assert one.tobytes() == other.tobytes(), "the order of warps shows"
+
+
+@pytest.mark.parametrize("bits, tokens, splits", [(8, 128, 4), (4, 128, 2), (4, 64, 1)])
+def test_asking_for_codes(rng, launched, emulated, bits, tokens, splits):
+    size, lengths = 96, [300, 33]
+    k, v = (random(rng, (2, 300, 1, size), "float16") for _ in range(2))
+    q = random(rng, (2, 2, size), "float16")
+    plan = DecodePlan(8, tokens, size, size, 2, lanes=4, splits=splits, least=tokens, stages=2, merged=2, bits=bits)
+    plan = dataclasses.replace(plan, in_turns=splits > 1, asks=True)
+    cache = quantized_reference.quantized_cache(k, v, lengths, bits, 384)
+    exact = decode_reference.decode_attention(q, *quantized_reference.decoded_cache(*cache, lengths), lengths)
+    recent = {"k_recent": cache[4], "v_recent": cache[5]}
+    emulated.used.clear()
+    with launch_options(pdl=True):
+        one, other = launched(lambda: decode_quantized(q, *cache[:4], np.array(lengths, np.int32), plan=plan, **recent))
+    assert emulated.used >= {"cp", "mma", "prefetch", "griddepcontrol"}
+    assert_close(one, exact, length=300, scale=2.0**10)
+    assert one.tobytes() == other.tobytes(), "the order of warps shows"
+
+
 @pytest.mark.parametrize("bits, rows", [(8, 16), (8, 8), (4, 16), (4, 8)])
 def test_decoding_of_codes(rng, launched, emulated, bits, rows):
     """Codes, a scale for each token, and at four bits words of each 32 tokens' channels are parts of one ring."""
