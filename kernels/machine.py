@@ -102,8 +102,13 @@ def is_planning() -> bool:
     return _planned is not None
 
 
-def is_dependent() -> bool | None:
-    """Whether ``launch_options`` asks for launches that begin while the previous one ends; None: it says nothing."""
+def is_dependent() -> bool:
+    """Whether ``launch_options`` asks for launches that begin while the previous one ends."""
+    return bool(_options.get("pdl"))
+
+
+def dependent_if_said() -> bool | None:
+    """The same for plans that decide if ``launch_options`` says nothing (None)."""
     asked = _options.get("pdl")
     return None if asked is None else bool(asked)
 

@@ -20,7 +20,7 @@ from kiln.kernels.attention.kernel import LOG2_E
 from kiln.kernels.attention.scores import finite
 from kiln.kernels.counters import count_in, zeros
 from kiln.kernels.fast import exp2_flushed
-from kiln.kernels.machine import is_dependent, machine_of
+from kiln.kernels.machine import dependent_if_said, machine_of
 from kiln.kernels.operator import FLOATS, Spec, Types, empty, operator, output, strides
 from kiln.kernels.views import Heads, heads_view
 
@@ -237,10 +237,10 @@ def cached(x: Heads, batch, head, start, last, pages, place, inside, PLAN: kl.co
 
 
 @kiln.jit
-def ask_for_first(caches, most, window, size, PLAN: kl.constexpr, HEADS: kl.constexpr):
+def ask_for_first(caches, most, size, PLAN: kl.constexpr, HEADS: kl.constexpr):
     """Asks for the heads of a program's first step, before its launch waits for the launch before it, and before the
-    length is known, if the step does not depend on it. That launch may still append to them: nothing is read yet."""
-    if PLAN.asks and window is None:
+    length is known, on which the step does not depend. That launch may still append to them: nothing is read yet."""
+    if PLAN.asks:
         slot, token = kl.program_id(0), kl.program_id(1) * PLAN.tokens + kl.arange(0, PLAN.tokens)[:, None]
         head, batch = slot // PLAN.blocks % HEADS, slot // PLAN.blocks // HEADS
         for i in kl.static_range(2):
@@ -422,7 +422,7 @@ def decode_kernel(
     HEADS: kl.constexpr,
 ):
     """``y = softmax(q kᵀ · scale) v``: a share of the cached tokens of one sequence and one head of keys."""
-    ask_for_first((k, v), lengths.most, window, size, PLAN, HEADS)
+    ask_for_first((k, v), lengths.most, size, PLAN, HEADS)
     work = work_of(lengths, PLAN, HEADS)
     head, batch, length = work.head, work.batch, work.length
     if PLAN.alike:
@@ -599,12 +599,13 @@ def decode_attention(
         return (out, lse) if return_lse else out
     machine = machine_of(q)
     paged = block_table is not None
-    early = is_dependent()
+    early = False if uneven else dependent_if_said()
     plan = plan or decode_plan(batch, k_heads, group, queries, size, q.itemsize, length, machine, splits, paged, early)
     if uneven:
         plan = plan.evened(batch, k_heads, machine)
     if strides(k) != strides(v):
         plan = replace(plan, alike=False, ahead=False)
+    plan = plan.asking(paged, window)
     if plan.sequences and window is not None:
         raise ArgumentError("uneven", "expected no window (because it makes lengths even), got one")
     pages = None

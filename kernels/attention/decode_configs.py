@@ -100,6 +100,11 @@ class DecodePlan:
             return k_heads * self.blocks, self.splits + batch
         return batch * k_heads * self.blocks, self.splits
 
+    def asking(self, paged: bool, window: int | None) -> DecodePlan:
+        """The plan for a call: it asks for the first step only where that depends on no table and no length."""
+        known = self.in_turns or (self.splits == 1 and not self.sequences)
+        return replace(self, asks=self.asks and known and not paged and window is None)
+
     def shares(self, tiles: int, batch: int) -> int:
         """The most shares handed in for ``tiles`` tiles of a batch."""
         return tiles // batch * (self.splits + batch) if self.sequences else tiles * self.splits
@@ -189,7 +194,8 @@ def decode_plan(
     alone = even_splits(tiles, machine.processors)
     doubled = paged and (tiles * length >= 2 * machine.processors * LONG_SHARE or 1 < alone <= 3)
     workers = machine.processors * (2 if doubled else 1)
-    shares = max(1, splits or fewest_splits(min(even_splits(tiles, workers), most), length, tokens))
+    fewest = fewest_splits(min(even_splits(tiles, workers), most), length, tokens)
+    shares = max(1, fewest if splits is None else splits)
     # Heads of other sizes were not timed.
     early = begins_early(machine, dependent, size == 128 and not in_pairs(tiles * shares, machine))
     # With four slots, half of the processors read memory as fast as all, and nothing is handed in.
@@ -269,8 +275,17 @@ def candidates(
                 splits = max(1, min(most, int(form.splits / factor)))
                 changed = replace(form, tokens=sides[0], lanes=sides[1], num_warps=sides[2], stages=3, splits=splits)
                 found.append(replace(changed, in_turns=form.in_turns and splits > 1))
-    fitting = [plan for plan in found if plan.stages * 2 * plan.tokens * plan.side * itemsize <= SHARED]
+    rings = ((plan, plan.stages * 2 * plan.tokens * plan.side * itemsize) for plan in found)
+    fitting = [settled(plan, batch * k_heads * plan.blocks, ring, machine) for plan, ring in rings if ring <= SHARED]
     return list(dict.fromkeys([default, *map(merging, fitting)]))
+
+
+def settled(plan: DecodePlan, tiles: int, ring: int, machine: Machine) -> DecodePlan:
+    """What a change of the number of programs, or of their rings, means for launches that begin early."""
+    programs = tiles * plan.splits
+    early = plan.early and not in_pairs(programs, machine)
+    apart = early and programs <= machine.processors and ring > MORE_THAN_HALF
+    return replace(plan, early=early, apart=apart, asks=early and plan.asks)
 
 
 def merging(plan: DecodePlan) -> DecodePlan:
@@ -293,9 +308,9 @@ def begins_early(machine: Machine, dependent: bool | None, faster: bool) -> bool
 
 
 def in_pairs(programs: int, machine: Machine) -> bool:
-    """Whether each processor has one program or two, and room for more: programs of a launch that begins early come
-    to three on some processors, and to one on others."""
-    return machine.processors < programs <= 2 * machine.processors
+    """Whether processors have about two programs each, which leave room for more: with those of a launch that begins
+    early, some have three or four, and others one."""
+    return machine.processors < programs < 2.5 * machine.processors
 
 
 def even_splits(tiles: int, workers: int) -> int:

@@ -64,7 +64,7 @@ from kiln.kernels.attention.widening import (
     widened,
 )
 from kiln.kernels.fast import exp2_flushed
-from kiln.kernels.machine import Machine, is_dependent, machine_of
+from kiln.kernels.machine import Machine, dependent_if_said, machine_of
 from kiln.kernels.operator import (
     FLOATS,
     Spec,
@@ -600,10 +600,11 @@ def decode_quantized(
         return (out, lse) if return_lse else out
     machine = machine_of(q)
     paged = block_table is not None
-    group, early = heads // k_heads, is_dependent()
+    group, early = heads // k_heads, False if uneven else dependent_if_said()
     plan = plan or quantized_plan(batch, k_heads, group, queries, size, bits, length, machine, paged, early)
     if uneven:
         plan = plan.evened(batch, k_heads, machine)
+    plan = plan.asking(paged, None)
     tiles = batch * k_heads * plan.blocks
     scale = 1 / math.sqrt(size) if softmax_scale is None else softmax_scale
     kernel = decode_in_columns_kernel if plan.in_columns else decode_quantized_kernel

@@ -118,20 +118,38 @@ def test_decoding(rng, launched, emulated, page, lanes, warps, rows):
     assert one.tobytes() == other.tobytes(), "the order of warps shows"
 
 
-@pytest.mark.parametrize("splits, capacity", [(1, 150), (3, 150), (3, 100)])
-def test_asking_before_the_launch_waits(rng, launched, emulated, splits, capacity):
+@pytest.mark.parametrize(
+    "splits, capacity, size, heads, most",
+    [(1, 150, 96, 1, None), (3, 150, 96, 1, None), (3, 100, 96, 2, None), (1, 7, 144, 1, None), (3, 150, 64, 1, 120)],
+)
+def test_asking_before_the_launch_waits(rng, launched, emulated, splits, capacity, size, heads, most):
     """The emulator faults if anything is read before the wait, and if memory is asked for that is not there."""
-    size, lengths = 96, np.array([capacity, 33], np.int32)
-    plan = DecodePlan(16, 64, size, 128, 2, lanes=4, splits=splits, least=64, stages=3, merged=2, asks=True)
-    plan = dataclasses.replace(plan, in_turns=splits > 1)
-    q, k, v = random(rng, (2, 2, size), "float16"), *(random(rng, (2, capacity, 1, size), "float16") for _ in range(2))
+    lengths, side = np.array([most or capacity, min(33, capacity)], np.int32), 1 << (size - 1).bit_length()
+    tokens, lanes = (64, 4) if side <= 128 else (32, 2)
+    plan = DecodePlan(16, tokens, size, side, 2, lanes=lanes, splits=splits, least=tokens, stages=3, merged=2)
+    plan = dataclasses.replace(plan, in_turns=splits > 1, asks=True)
+    shape = 2, capacity, heads, size
+    q, k, v = random(rng, (2, 2 * heads, size), "float16"), *(random(rng, shape, "float16") for _ in range(2))
     exact = decode_reference.decode_attention(q, k, v, lengths)
     emulated.used.clear()
-    with launch_options(schedule="lanes", pdl=True):
-        one, other = launched(lambda: decode_attention(q, k, v, lengths, plan=plan))
+    with launch_options(pdl=True):
+        one, other = launched(lambda: decode_attention(q, k, v, lengths, plan=plan, max_length=most))
     assert emulated.used >= {"cp", "mma", "prefetch", "griddepcontrol"}
     assert_close(one, exact, length=capacity, scale=2.0**11)
     assert one.tobytes() == other.tobytes(), "the order of warps shows"
+
+
+def test_pages_are_not_asked_for(rng, launched, emulated):
+    """Even if a given plan says so: where they are is in a table that the launch before may still write."""
+    lengths, table = np.array([16, 7, 16, 1], np.int32), np.arange(4, dtype=np.int32)[:, None]
+    plan = DecodePlan(16, 64, 32, 32, 2, lanes=4, least=64, stages=3, asks=True)
+    q, k, v = random(rng, (4, 2, 32), "float16"), *(random(rng, (4, 16, 1, 32), "float16") for _ in range(2))
+    exact = decode_reference.decode_attention(q, k, v, lengths, block_table=table)
+    emulated.used.clear()
+    with launch_options(pdl=True):
+        one, _ = launched(lambda: decode_attention(q, k, v, lengths, block_table=table, plan=plan))
+    assert "prefetch" not in emulated.used and "griddepcontrol" in emulated.used
+    assert_close(one, exact, length=16, scale=2.0**11)
 
 
 @pytest.mark.parametrize("bits, tokens, splits", [(8, 128, 4), (4, 128, 2), (4, 64, 1)])

@@ -13,7 +13,7 @@ from kiln.kernels.attention import (
     quantized_cache,
     quantized_reference,
 )
-from kiln.kernels.attention.decode_configs import DecodePlan, decode_plan, even_splits
+from kiln.kernels.attention.decode_configs import DecodePlan, candidates, decode_plan, even_splits
 from kiln.kernels.attention.quantized import quantized_plan
 from kiln.kernels.case import blank
 from kiln.kernels.launches import launches_of
@@ -265,6 +265,18 @@ def test_which_launches_begin_early():
     assert is_early(8, 32768, 4), "three programs for each, and no room for a fourth"
     assert not decode_plan(1, 8, 4, 1, 64, 2, 4096, DEFAULT_GPU).early, "not timed"
     assert not decode_plan(1, 8, 4, 1, 128, 2, 4096, DEFAULT_GPU).evened(1, 8, DEFAULT_GPU).early
+    assert not is_early(17, 32768, 4), "two for each processor, and a few more"
+
+
+def test_candidates_that_begin_early():
+    """What holds for the default's programs need not hold for fewer or more of them."""
+    plans = candidates(1, 8, 4, 1, 128, 2, 4096, DEFAULT_GPU)
+    assert plans[0] == decode_plan(1, 8, 4, 1, 128, 2, 4096, DEFAULT_GPU) and plans[0].apart and plans[0].asks
+    for plan in plans:
+        programs, ring = 8 * plan.splits, plan.stages * 4 * plan.tokens * plan.side
+        assert plan.early == (programs <= 132 or programs >= 330)
+        assert plan.apart == (programs <= 132 and ring > 114 << 10) and plan.asks == plan.early
+    assert len({plan.apart for plan in plans}) == len({plan.early for plan in plans}) == 2
 
 
 def test_what_launches_that_begin_early_ask_for():

@@ -300,6 +300,7 @@ def kernel(x_ptr, out):
 MISTAKES = [
     ("kl.map_elementwise(tile, x)", "expected scalars in tile"),
     ("kl.map_elementwise(waits, x)", "got kl.debug_barrier in waits"),
+    ("kl.map_elementwise(asks, x)", "got kl.prefetch in asks"),
     ("kl.map_elementwise(compare, x, x, pack=3)", "expected a power of two as pack"),
     ("kl.map_elementwise(compare, x, pack=16)", "divides the last side, which is 24, got 16"),
     ("kl.map_elementwise(mixed, x, pack=2)", "to have one type"),
@@ -318,6 +319,11 @@ def tile(a):
 @jit
 def waits(a):
     kl.debug_barrier()
+    return a
+
+@jit
+def asks(a):
+    kl.prefetch(a.to(kl.int64).to(kl.pointer_type(kl.int8), bitcast=True))
     return a
 
 @jit
