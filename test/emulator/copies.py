@@ -175,7 +175,7 @@ def _prefetch(ins: Instruction) -> Run:
         if "tensormap" in ins.modifiers:
             for address in map_addresses(machine, ins.operands[0], lanes):
                 _map_at(machine, int(address))
-        elif "global" in ins.modifiers:
+        else:
             for _ in machine.memory.parts(addresses_of(machine, ins.operands[0], lanes, False), 1):
                 pass
 
