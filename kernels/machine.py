@@ -104,7 +104,7 @@ def is_planning() -> bool:
 
 def is_dependent() -> bool:
     """Whether ``launch_options`` asks for launches that begin while the previous one ends."""
-    return bool(_options.get("pdl"))
+    return bool(dependent_if_said())
 
 
 def dependent_if_said() -> bool | None:

@@ -136,9 +136,14 @@ class Work:
 
 
 @kiln.jit
+def head_and_batch(slot, PLAN: kl.constexpr, HEADS: kl.constexpr):
+    return slot // PLAN.blocks % HEADS, slot // PLAN.blocks // HEADS
+
+
+@kiln.jit
 def work_of(lengths: Lengths, PLAN: kl.constexpr, HEADS: kl.constexpr):
     slot, part = kl.program_id(0), kl.program_id(1)
-    head, batch = slot // PLAN.blocks % HEADS, slot // PLAN.blocks // HEADS
+    head, batch = head_and_batch(slot, PLAN, HEADS)
     if PLAN.sequences == 0:
         return Work(slot, batch, head, slot % PLAN.blocks, part, slot * PLAN.splits, *lengths.of(batch), None)
     # Every program computes its share from the lengths of all: shares are equally long, except the last of each
@@ -242,7 +247,7 @@ def ask_for_first(caches, most, size, PLAN: kl.constexpr, HEADS: kl.constexpr):
     length is known, on which the step does not depend. That launch may still append to them: nothing is read yet."""
     if PLAN.asks:
         slot, token = kl.program_id(0), kl.program_id(1) * PLAN.tokens + kl.arange(0, PLAN.tokens)[:, None]
-        head, batch = slot // PLAN.blocks % HEADS, slot // PLAN.blocks // HEADS
+        head, batch = head_and_batch(slot, PLAN, HEADS)
         for i in kl.static_range(2):
             cache = caches[i]
             LINE: kl.constexpr = min(PLAN.side, 1024 // cache.data.dtype.element_ty.primitive_bitwidth)

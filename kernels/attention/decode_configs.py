@@ -44,7 +44,7 @@ class DecodePlan:
     schedule   `lanes`: each warp copies what it multiplies, and waits for no other; `simple`: all copy for all
     apart      all programs run at once, and none of the next launch fits beside one of them
     early      the launch may begin while the one before it ends
-    asks       a program asks for its first step before its launch waits for the launch before it
+    asks       a program asks for its first step before its launch waits for the launch before it, if `asking` allows it
     """
 
     rows: int
@@ -125,7 +125,6 @@ class DecodePlan:
             stages=stages,
             apart=False,
             early=False,
-            asks=False,
         )
 
     @property
@@ -228,7 +227,7 @@ def decode_plan(
     # Looking pages up ahead costs a program with few steps more than it saves, unless there are only two slots.
     plan = DecodePlan(tile, tokens, size, side, group, queries, lanes, shares, LEAST_SPLIT, stages, WARPS)
     plan = replace(plan, in_turns=shares > 1, ahead=paged and (shares > 1 or crowded), apart=apart)
-    plan = replace(plan, early=early, asks=early and not paged)
+    plan = replace(plan, early=early, asks=early)
     return merging(replace(plan, rows=8 if narrow else tile, schedule="lanes" if by_lanes else "simple"))
 
 
@@ -285,7 +284,7 @@ def settled(plan: DecodePlan, tiles: int, ring: int, machine: Machine) -> Decode
     programs = tiles * plan.splits
     early = plan.early and not in_pairs(programs, machine)
     apart = early and programs <= machine.processors and ring > MORE_THAN_HALF
-    return replace(plan, early=early, apart=apart, asks=early and plan.asks)
+    return replace(plan, early=early, apart=apart, asks=early)
 
 
 def merging(plan: DecodePlan) -> DecodePlan:

@@ -138,11 +138,12 @@ class Codes:
     @kiln.jit
     def ask_for_first(self, PLAN: kl.constexpr):
         """As `decode.ask_for_first`, for the codes of a program's first step, which are adjacent."""
-        BYTES: kl.constexpr = PLAN.tokens * PLAN.size * PLAN.bits // 8
-        of_all = (kl.program_id(0) // PLAN.blocks).to(kl.int64)
-        token = kl.program_id(1) * PLAN.tokens
-        first = (of_all * self.blocks * BLOCK + token) * (PLAN.size * PLAN.bits // 8)
-        kl.prefetch(self.data + first + kl.arange(0, BYTES // 128) * 128, mask=token < self.blocks * BLOCK)
+        if PLAN.asks:
+            BYTES: kl.constexpr = PLAN.tokens * PLAN.size * PLAN.bits // 8
+            of_all = (kl.program_id(0) // PLAN.blocks).to(kl.int64)
+            token = kl.program_id(1) * PLAN.tokens
+            first = (of_all * self.blocks * BLOCK + token) * (PLAN.size * PLAN.bits // 8)
+            kl.prefetch(self.data + first + kl.arange(0, BYTES // 128) * 128, mask=token < self.blocks * BLOCK)
 
     @kiln.jit
     def of_tokens(self, of_all, start, last, PLAN: kl.constexpr):
@@ -303,9 +304,8 @@ def decode_quantized_kernel(
     HEADS: kl.constexpr,
 ):
     """``y = softmax(q kᵀ · scale) v``: a share of the cached tokens of one sequence and one head of keys."""
-    if PLAN.asks:
-        k.ask_for_first(PLAN)
-        v.ask_for_first(PLAN)
+    k.ask_for_first(PLAN)
+    v.ask_for_first(PLAN)
     work = work_of(lengths, PLAN, HEADS)
     of_all, length = work.slot // PLAN.blocks, work.length
     rows = Rows(work.batch, work.head, work.block * PLAN.rows, PLAN)
@@ -366,9 +366,8 @@ def decode_in_columns_kernel(
 ):
     """As `decode_quantized_kernel`, with queries as columns of the products, where eight are enough. The multipliers of
     four-bit keys go into the queries."""
-    if PLAN.asks:
-        k.ask_for_first(PLAN)
-        v.ask_for_first(PLAN)
+    k.ask_for_first(PLAN)
+    v.ask_for_first(PLAN)
     work = work_of(lengths, PLAN, HEADS)
     of_all, length = work.slot // PLAN.blocks, work.length
     rows = Rows(work.batch, work.head, work.block * PLAN.rows, PLAN)
@@ -511,7 +510,7 @@ def quantized_plan(
     schedule = "lanes" if by_lanes else "simple"
     plan = replace(plan, stages=stages, splits=splits, in_turns=in_turns, registers=registers, schedule=schedule)
     early = begins_early(machine, dependent, size == 128 and not in_pairs(programs, machine))
-    return merging(replace(plan, early=early, asks=early and not paged))
+    return merging(replace(plan, early=early, asks=early))
 
 
 def _specs(q: Any, *_: Any, return_lse: bool = False, **__: Any) -> tuple[Spec, ...]:

@@ -49,8 +49,27 @@ static LogicalResult emitLoad(Lowering &lowering, tile::LoadOp op) {
   return success();
 }
 
+/// Calls `one(register, predicate)` for every run of `count` elements that this thread owns. A null predicate holds.
+static void forOwned(Lowering &lowering, Value pointers, Value mask, Value owner, int64_t count,
+                     llvm::function_ref<void(unsigned, Value)> one) {
+  const Layout *layout = layoutOf(pointers.getType());
+  ArrayRef<Value> masks = mask ? lowering.get(mask) : ArrayRef<Value>();
+  DenseMap<Value, Value> combined; // owner and mask, per mask
+  for (unsigned reg = 0; reg < registerCount(pointers.getType()); reg += count) {
+    if (layout && !isOwnerRegister(*layout, reg))
+      continue;
+    Value here = mask ? masks[reg] : owner;
+    if (mask && owner) {
+      Value &both = combined[here];
+      if (!both)
+        both = arith::AndIOp::create(lowering.b, owner, here);
+      here = both;
+    }
+    one(reg, here);
+  }
+}
+
 static LogicalResult emitStore(Lowering &lowering, tile::StoreOp op) {
-  CodeBuilder &b = lowering.b;
   Value pointers = op.getPtr(), mask = op.getMask();
   if (lowering.alignment.alwaysTrue(mask))
     mask = Value();
@@ -66,22 +85,11 @@ static LogicalResult emitStore(Lowering &lowering, tile::StoreOp op) {
   access.alignment = grouping.alignment;
 
   ArrayRef<Value> addresses = lowering.get(pointers), values = lowering.get(op.getValue());
-  ArrayRef<Value> masks = mask ? lowering.get(mask) : ArrayRef<Value>();
   Value owner =
       layout ? lowering.log.unlessFailed(lowering.coordinates.isOwner(*layout)) : lowering.place.isFirstThread();
-  DenseMap<Value, Value> combined; // owner and mask, per mask
-  for (unsigned reg = 0; reg < addresses.size(); reg += access.count) {
-    if (layout && !isOwnerRegister(*layout, reg))
-      continue;
-    Value here = mask ? masks[reg] : owner;
-    if (mask && owner) {
-      Value &both = combined[here];
-      if (!both)
-        both = arith::AndIOp::create(b, owner, here);
-      here = both;
-    }
+  forOwned(lowering, pointers, mask, owner, access.count, [&](unsigned reg, Value here) {
     storeVector(lowering, access, addresses[reg], here, values.slice(reg, access.count));
-  }
+  });
   return success();
 }
 
@@ -94,20 +102,13 @@ static LogicalResult emitPrefetch(Lowering &lowering, tile::PrefetchOp op) {
   const Layout *layout = layoutOf(pointers.getType());
   int64_t count = layout ? groupPointers(lowering.alignment, pointers, mask, lowering.target.vectorBytes).count : 1;
   ArrayRef<Value> addresses = lowering.get(pointers);
-  ArrayRef<Value> masks = mask ? lowering.get(mask) : ArrayRef<Value>();
   Value owner = layout ? lowering.coordinates.isOwner(*layout) : lowering.place.isFirstThread();
-  for (unsigned reg = 0; reg < addresses.size(); reg += count) {
-    if (layout && !isOwnerRegister(*layout, reg))
-      continue;
-    Value here = mask ? masks[reg] : owner;
-    if (mask && owner)
-      here = arith::AndIOp::create(b, owner, here);
+  forOwned(lowering, pointers, mask, owner, count, [&](unsigned reg, Value here) {
     SmallVector<Value> operands{addresses[reg]};
     if (here)
       operands.push_back(here);
-    b.ptx(here ? "@$1 prefetch.global.L2 [$0];" : "prefetch.global.L2 [$0];", here ? "l,b" : "l", {}, operands,
-          /*pure=*/false);
-  }
+    b.ptx(here ? "@$1 prefetch.global.L2 [$0];" : "prefetch.global.L2 [$0];", here ? "l,b" : "l", {}, operands);
+  });
   return success();
 }
 
