@@ -449,8 +449,7 @@ def append(
     capacity = page_size if block_table is None else page_size * block_table.shape[1]
     pages = None
     if block_table is not None:
-        count = None if machine.gpu else k_cache.shape[0]
-        pages = Pages(block_table, *strides(block_table), page_size, count=count)
+        pages = Pages(block_table, *strides(block_table), k_cache.shape[0], page_size, not machine.gpu)
     append_kernel[(tokens * (plan.q_groups + 2 * plan.k_groups), batch)](
         heads_view(q),
         heads_view(k),

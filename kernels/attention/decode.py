@@ -61,20 +61,21 @@ class Lengths:
 
 @kiln.struct
 class Pages:
-    """Which page holds which tokens: pages of SIZE tokens, page ``table[batch, token // SIZE]``. WHOLE: a step that
-    begins at a multiple of its length never spans several pages. ``count``: the number of pages, if programs stop at
-    any other page (None: unchecked)."""
+    """Which of ``count`` pages holds which tokens: pages of SIZE tokens, page ``table[batch, token // SIZE]``. WHOLE: a
+    step that begins at a multiple of its length never spans several pages. CHECKED: programs stop at a page that does
+    not exist."""
 
     table: Any
     batch: Any
     step: Any
+    count: Any
     SIZE: kl.constexpr
+    CHECKED: kl.constexpr
     WHOLE: kl.constexpr = False
-    count: Any = None
 
     @kiln.jit
     def check(self, page, mask):
-        if self.count is not None:
+        if self.CHECKED:
             there = (0 <= page) & (page < self.count)
             kl.device_assert(there | (mask == 0), "block_table: a page outside of the cache")
 
@@ -82,6 +83,13 @@ class Pages:
     def entry(self, batch, token, mask):
         """The numbers of the pages of tokens, one or a tile of them."""
         return kl.load(self.table + batch * self.batch + token // self.SIZE * self.step, mask=mask, other=0)
+
+    @kiln.jit
+    def before_waiting(self, batch, token, mask):
+        """`entry` while the launch before may still write the table: some pages of the cache, whatever it holds."""
+        place = self.table + batch * self.batch + token // self.SIZE * self.step
+        page = kl.load(place, mask=mask, other=0, volatile=True)
+        return kl.minimum(kl.maximum(page, 0), self.count - 1)
 
     @kiln.jit
     def of(self, batch, token, mask):
@@ -242,19 +250,40 @@ def cached(x: Heads, batch, head, start, last, pages, place, inside, PLAN: kl.co
 
 
 @kiln.jit
-def ask_for_first(caches, most, size, PLAN: kl.constexpr, HEADS: kl.constexpr):
+def ask_for_rows(row, step, there, size, PLAN: kl.constexpr):
+    """Asks for heads that begin at ``row`` [rows, 1]."""
+    LINE: kl.constexpr = min(PLAN.side, 1024 // row.dtype.scalar.element_ty.primitive_bitwidth)
+    column = kl.arange(0, PLAN.side // LINE)[None, :] * LINE
+    kl.prefetch(row + column * step, mask=there & (column < size))
+
+
+@kiln.jit
+def ask_for_queries(q: Heads, slot, batch, head, size, PLAN: kl.constexpr):
+    rows = Rows(batch, head, slot % PLAN.blocks * PLAN.rows, PLAN)
+    row = rows.numbers(PLAN.rows)
+    ask_for_rows(rows.of(q, row), q.step, rows.are_there(row), size, PLAN)
+
+
+@kiln.jit
+def ask_for_first(q: Heads, caches, lengths: Lengths, size, pages, PLAN: kl.constexpr, HEADS: kl.constexpr):
     """Asks for the heads of a program's first step, before its launch waits for the launch before it, and before the
-    length is known, on which the step does not depend. That launch may still append to them: nothing is read yet."""
+    length is known, on which the step does not depend. That launch may still append to them, or change the table: then
+    this asked for the wrong pages."""
     if PLAN.asks:
         slot, token = kl.program_id(0), kl.program_id(1) * PLAN.tokens + kl.arange(0, PLAN.tokens)[:, None]
         head, batch = head_and_batch(slot, PLAN, HEADS)
+        there = token < lengths.most
+        if pages is not None:
+            page = pages.before_waiting(batch, token, there).to(kl.int64)
+            token = token % pages.SIZE
+        else:
+            page = batch.to(kl.int64)
         for i in kl.static_range(2):
             cache = caches[i]
-            LINE: kl.constexpr = min(PLAN.side, 1024 // cache.data.dtype.element_ty.primitive_bitwidth)
-            column = kl.arange(0, PLAN.side // LINE)[None, :] * LINE
-            data = cache.data + head.to(kl.int64) * cache.head + batch.to(kl.int64) * cache.batch
-            place = token.to(kl.int64) * cache.token + column * cache.step
-            kl.prefetch(data + place, mask=(token < most) & (column < size))
+            row = cache.data + head.to(kl.int64) * cache.head + page * cache.batch + token.to(kl.int64) * cache.token
+            ask_for_rows(row, cache.step, there, size, PLAN)
+        ask_for_queries(q, slot, batch, head, size, PLAN)
+        kl.extra.cuda.gdc_wait()
 
 
 @kiln.jit
@@ -269,6 +298,34 @@ def pages_of(pages, batch, start, end, PLAN: kl.constexpr):
     else:
         token = start + kl.arange(0, PLAN.tokens)
     return pages.entry(batch, token, token < end)
+
+
+@kiln.jit
+def all_pages(pages, batch, first, end, PLAN: kl.constexpr):
+    """The pages of each of PLAN.known steps from ``first`` on, in registers."""
+    found = ()
+    for step in kl.static_range(PLAN.known):
+        found += (pages_of(pages, batch, first + step * PLAN.stride, end, PLAN),)
+    return found
+
+
+@kiln.jit
+def page_at(pages, known, batch, turn, first, start, end, PLAN: kl.constexpr):
+    """The pages of a step: looked up, or one of those ``known`` from ``first`` on."""
+    if PLAN.known == 0:
+        return pages_of(pages, batch, start, end, PLAN)
+    page = known[0]
+    for step in kl.static_range(1, PLAN.known):
+        passed = turn >= step if PLAN.in_turns else start - first >= step * PLAN.tokens
+        page = kl.where(passed, known[step], page)
+    return page
+
+
+@kiln.jit
+def check_pages(pages, batch, start, last, PLAN: kl.constexpr):
+    if pages is not None and pages.CHECKED:
+        token = start + kl.arange(0, PLAN.tokens)
+        pages.check(pages.entry(batch, token, token < last), token < last)
 
 
 @kiln.jit
@@ -427,7 +484,7 @@ def decode_kernel(
     HEADS: kl.constexpr,
 ):
     """``y = softmax(q kᵀ · scale) v``: a share of the cached tokens of one sequence and one head of keys."""
-    ask_for_first((k, v), lengths.most, size, PLAN, HEADS)
+    ask_for_first(q, (k, v), lengths, size, pages, PLAN, HEADS)
     work = work_of(lengths, PLAN, HEADS)
     head, batch, length = work.head, work.batch, work.length
     if PLAN.alike:
@@ -444,6 +501,7 @@ def decode_kernel(
     if PLAN.ahead:
         place = places_of(pages_of(pages, batch, first, lengths.most, PLAN), k)
         coming = pages_of(pages, batch, first + PLAN.stride, lengths.most, PLAN)
+    known = all_pages(pages, batch, first, lengths.most, PLAN)
     rows = Rows(batch, head, work.block * PLAN.rows, PLAN)
     query = rows.load(q, inside)
     if PLAN.in_columns:
@@ -458,10 +516,8 @@ def decode_kernel(
         if PLAN.ahead:
             of_keys, of_values = place, place
         else:
-            page = pages_of(pages, batch, start, lengths.most, PLAN)
-            if pages is not None and pages.count is not None:
-                token = start + kl.arange(0, PLAN.tokens)
-                pages.check(pages.entry(batch, token, token < last), token < last)
+            page = page_at(pages, known, batch, turn, first, start, lengths.most, PLAN)
+            check_pages(pages, batch, start, last, PLAN)
             of_keys, of_values = places_of(page, k), places_of(page, v)
         key = in_lanes(cached(k, batch, head, start, last, pages, of_keys, inside, PLAN), PLAN)
         value = in_lanes(cached(v, batch, head, start, last, pages, of_values, inside, PLAN), PLAN)
@@ -610,7 +666,7 @@ def decode_attention(
         plan = plan.evened(batch, k_heads, machine)
     if strides(k) != strides(v):
         plan = replace(plan, alike=False, ahead=False)
-    plan = plan.asking(paged, window)
+    plan = plan.of_call(length if paged else None, window)
     if plan.sequences and window is not None:
         raise ArgumentError("uneven", "expected no window (because it makes lengths even), got one")
     pages = None
@@ -622,8 +678,8 @@ def decode_attention(
                     "expected pages whose tokens are fewer than 2^31 elements apart (because places in a page are "
                     f"counted in 32 bits), got {page_size} tokens with a stride of {strides(cache)[1]} elements",
                 )
-        count = None if machine.gpu else k.shape[0]
-        pages = Pages(block_table, *strides(block_table), page_size, page_size % plan.tokens == 0, count)
+        whole = page_size % plan.tokens == 0
+        pages = Pages(block_table, *strides(block_table), k.shape[0], page_size, not machine.gpu, whole)
     tiles = batch * k_heads * plan.blocks
     scale = 1 / math.sqrt(size) if softmax_scale is None else softmax_scale
     decode_kernel[plan.grid(batch, k_heads)](

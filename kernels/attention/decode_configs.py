@@ -17,6 +17,11 @@ MORE_THAN_HALF = 114 << 10
 LEAST_SPLIT = 64
 # Tokens of a share that takes longer than handing it in.
 LONG_SHARE = 512
+# Tokens of a share, more of which copy rows at once instead of by lanes.
+LONGEST_OF_LANES = 16 * LONG_SHARE
+# Steps of a program, and tokens of a sequence, whose pages are all looked up before the first step: each is a register
+# and a selection, and of long sequences a line of the table.
+MOST_KNOWN, LONGEST_KNOWN = 32, 32 * LONG_SHARE
 
 
 @dataclass(frozen=True)
@@ -39,12 +44,13 @@ class DecodePlan:
                one more for each sequence (0: each sequence has ``splits``)
     alike      keys and values have the same strides: their offsets are computed once
     ahead      pages of a step are looked up two steps ahead, once for keys and values, which are alike
+    known      pages of all steps, of which there are at most so many, are looked up before the first (0: they are not)
     registers  most registers per thread (0: the assembler's choice, which may spill for more programs than memory
                needs)
     schedule   `lanes`: each warp copies what it multiplies, and waits for no other; `simple`: all copy for all
     apart      all programs run at once, and none of the next launch fits beside one of them
     early      the launch may begin while the one before it ends
-    asks       a program asks for its first step before its launch waits for the launch before it, if `asking` allows it
+    asks       a program asks for its first step before its launch waits for the launch before it
     """
 
     rows: int
@@ -67,6 +73,7 @@ class DecodePlan:
     registers: int = 0
     schedule: str = "simple"
     apart: bool = False
+    known: int = 0
     early: bool = False
     asks: bool = False
 
@@ -100,10 +107,13 @@ class DecodePlan:
             return k_heads * self.blocks, self.splits + batch
         return batch * k_heads * self.blocks, self.splits
 
-    def asking(self, paged: bool, window: int | None) -> DecodePlan:
-        """The plan for a call: it asks for the first step only where that depends on no table and no length."""
-        known = self.in_turns or (self.splits == 1 and not self.sequences)
-        return replace(self, asks=self.asks and known and not paged and window is None)
+    def of_call(self, paged: int | None, window: int | None) -> DecodePlan:
+        """The plan for a call; ``paged``: the most tokens of a sequence, if the cache is paged. It asks for the first
+        step only where that depends on no length, and knows all pages only if it knows those of all steps."""
+        in_order = self.in_turns or (self.splits == 1 and not self.sequences)
+        knows = in_order and paged is not None and self.known * self.stride >= paged
+        known = self.known if knows else 0
+        return replace(self, known=known, asks=self.asks and in_order and window is None)
 
     def shares(self, tiles: int, batch: int) -> int:
         """The most shares handed in for ``tiles`` tiles of a batch."""
@@ -123,6 +133,8 @@ class DecodePlan:
             merged=merged,
             in_turns=False,
             stages=stages,
+            ahead=self.ahead or self.known > 0,
+            known=0,
             apart=False,
             early=False,
         )
@@ -186,16 +198,19 @@ def decode_plan(
     tokens = 16 * WARPS if side <= 128 else 8 * WARPS
     slot = 2 * tokens * side * itemsize
     four_fit = 4 * slot < _kiln.target(machine.target)["limits"]["max_shared_bytes"]
-    # One program per multiprocessor: its ring keeps memory busy, and more shares cost more to hand in. With pages two,
-    # if shares are long or few: addresses take longer to arrive, and each program hides the other's wait.
+    # One program per multiprocessor: its ring keeps memory busy, and more shares cost more to hand in.
     tiles = batch * k_heads * -(-rows // tile)
     most = max(1, -(-length // LEAST_SPLIT))
     alone = even_splits(tiles, machine.processors)
-    doubled = paged and (tiles * length >= 2 * machine.processors * LONG_SHARE or 1 < alone <= 3)
-    workers = machine.processors * (2 if doubled else 1)
-    fewest = fewest_splits(min(even_splits(tiles, workers), most), length, tokens)
-    shares = max(1, fewest if splits is None else splits)
-    # Heads of other sizes were not timed.
+    shares = max(1, fewest_splits(min(alone, most), length, tokens) if splits is None else splits)
+    # With pages two, if shares are long or few: addresses take longer to arrive, and each program hides the other's
+    # wait. But one with four slots, if launches can begin early (heads of other sizes were not timed).
+    ready = size == 128 and four_fit and begins_early(machine, dependent, True)
+    one = ready and tiles * shares <= machine.processors and length // shares <= LONGEST_OF_LANES
+    many = tiles * length >= 2 * machine.processors * LONG_SHARE or 1 < alone <= 3
+    doubled = paged and many and not one
+    if doubled and splits is None:
+        shares = fewest_splits(min(even_splits(tiles, 2 * machine.processors), most), length, tokens)
     early = begins_early(machine, dependent, size == 128 and not in_pairs(tiles * shares, machine))
     # With four slots, half of the processors read memory as fast as all, and nothing is handed in.
     half = 0.9 * machine.processors <= 2 * tiles <= machine.processors and lanes == WARPS and four_fit
@@ -208,13 +223,14 @@ def decode_plan(
     # not in halves.
     at_once = not crowded or tiles <= 3 * machine.processors
     suits = at_once or (paged and length <= 2 * LONG_SHARE)
-    by_lanes = suits and lanes == WARPS and length // shares <= 16 * LONG_SHARE
-    deep = by_lanes and single and four_fit and not paged
+    by_lanes = suits and lanes == WARPS and length // shares <= LONGEST_OF_LANES
+    deep = by_lanes and single and four_fit and (early or not paged)
     # If the next launch begins early, its programs should find no room beside these: some processors would get two of
-    # them and others none.
-    apart = early and deep and 4 * slot > MORE_THAN_HALF
-    # Of more programs than processors, which hide each other's waits, more fit with two slots. Pages are known two
-    # steps ahead, so more slots would be filled late.
+    # them and others none. But two launches of one step, on half of the processors each, fit beside each other.
+    fit = steps == 1 and 2 * tiles * shares <= machine.processors
+    apart = early and deep and 4 * slot > MORE_THAN_HALF and not fit
+    # Of more programs than processors, which hide each other's waits, more fit with two slots. Of late programs, whose
+    # pages are looked up two steps ahead, more would be filled late.
     if crowded or doubled or (steps <= (4 if paged else 2) and not apart):
         stages = 2
     else:
@@ -222,12 +238,14 @@ def decode_plan(
         stages = 4 if four else max(2, min(3, SHARED // 2 // slot))
     # Queries as columns take fewer instructions, but more of them wait for others.
     most_rows = 4 if apart or steps <= 2 else 2
-    narrow = by_lanes and size == 128 and rows <= most_rows and not paged and not crowded
+    narrow = by_lanes and size == 128 and rows <= most_rows and not (paged or crowded)
     # Steps in turns were never slower in eight rows, and up to 3 % faster: concurrent programs read one run of memory.
     # Looking pages up ahead costs a program with few steps more than it saves, unless there are only two slots.
     plan = DecodePlan(tile, tokens, size, side, group, queries, lanes, shares, LEAST_SPLIT, stages, WARPS)
-    plan = replace(plan, in_turns=shares > 1, ahead=paged and (shares > 1 or crowded), apart=apart)
-    plan = replace(plan, early=early, asks=early)
+    known = steps if paged and early and single and steps <= MOST_KNOWN and length <= LONGEST_KNOWN else 0
+    ahead = paged and not known and (shares > 1 or crowded)
+    plan = replace(plan, in_turns=shares > 1, ahead=ahead, known=known, apart=apart)
+    plan = replace(plan, early=early, asks=early and (single or not paged))
     return merging(replace(plan, rows=8 if narrow else tile, schedule="lanes" if by_lanes else "simple"))
 
 
@@ -275,16 +293,21 @@ def candidates(
                 changed = replace(form, tokens=sides[0], lanes=sides[1], num_warps=sides[2], stages=3, splits=splits)
                 found.append(replace(changed, in_turns=form.in_turns and splits > 1))
     rings = ((plan, plan.stages * 2 * plan.tokens * plan.side * itemsize) for plan in found)
-    fitting = [settled(plan, batch * k_heads * plan.blocks, ring, machine) for plan, ring in rings if ring <= SHARED]
+    tiles = batch * k_heads * default.blocks
+    fitting = [settled(plan, tiles, ring, length, machine) for plan, ring in rings if ring <= SHARED]
     return list(dict.fromkeys([default, *map(merging, fitting)]))
 
 
-def settled(plan: DecodePlan, tiles: int, ring: int, machine: Machine) -> DecodePlan:
-    """What a change of the number of programs, or of their rings, means for launches that begin early."""
+def settled(plan: DecodePlan, tiles: int, ring: int, length: int, machine: Machine) -> DecodePlan:
+    """What a change of the number of programs, or of their rings, means for launches that begin early, and for pages
+    that are all looked up in advance."""
     programs = tiles * plan.splits
     early = plan.early and not in_pairs(programs, machine)
     apart = early and programs <= machine.processors and ring > MORE_THAN_HALF
-    return replace(plan, early=early, apart=apart, asks=early)
+    steps = -(-length // (plan.splits * plan.tokens))
+    known = steps if plan.known and steps <= MOST_KNOWN and (plan.in_turns or plan.splits == 1) else 0
+    ahead = plan.ahead or (plan.known > known and plan.splits > 1)
+    return replace(plan, early=early, apart=apart, asks=early and plan.asks, known=known, ahead=ahead)
 
 
 def merging(plan: DecodePlan) -> DecodePlan:

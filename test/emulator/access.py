@@ -23,9 +23,14 @@ def is_shared(ins: Instruction) -> bool:
     return any(m.startswith("shared") for m in ins.modifiers)
 
 
+def is_early(machine: Any) -> bool:
+    """Whether the launch before may still be running."""
+    return bool(machine.waits_for_grid and not machine.warp.waited)
+
+
 def check_waited(machine: Any) -> None:
     """Checks that a kernel that waits for the previous launch does so before anything that launch may affect."""
-    if machine.waits_for_grid and not machine.warp.waited:
+    if is_early(machine):
         raise Fault("global memory ahead of griddepcontrol.wait: the launch before may still write it or read it")
 
 
@@ -37,7 +42,8 @@ def parts(
         for block, offsets, which in machine.shared.parts(addresses, machine.blocks[lanes], size):
             yield block, offsets, which
     else:
-        check_waited(machine)
+        if ins.name != "ld" or "volatile" not in ins.modifiers:
+            check_waited(machine)
         for block, which in machine.memory.parts(addresses, size):
             yield block, addresses[which], which
 
@@ -93,10 +99,18 @@ def _load(ins: Instruction) -> Run:
                 machine.ordering.load(machine.warp.index, block.shadow, units, whole, ins)
             for i in range(len(rows)):
                 found[i, which] = block.load(places + i * size, size)
+            if not shared and is_early(machine):
+                # A volatile read, on which nothing may depend: the launch before may write something else there.
+                found[:, which] = scrambled(places, size)
         for row, values in zip(rows, found, strict=True):
             machine.write(into, row, lanes, values.view(word))
 
     return run
+
+
+def scrambled(places: np.ndarray, size: int) -> np.ndarray:
+    """Bits that depend on the address and have nothing to do with what is there."""
+    return (places.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(64 - 8 * size)).astype(f"u{size}")
 
 
 def _check_end(block: Any, places: np.ndarray, size: int) -> None:

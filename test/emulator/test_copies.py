@@ -492,6 +492,32 @@ def test_shared_memory_may_be_copied_before_the_previous_launch_is_over(order):
     assert (out[:, 0] == 5).all()
 
 
+@pytest.mark.parametrize("access, fault", [
+    ("ld.volatile.global.b32 %r20, [%d40];", None),
+    ("ld.global.b32 %r20, [%d40];", "global memory ahead of griddepcontrol.wait"),
+    ("ld.relaxed.gpu.global.b32 %r20, [%d40];", "global memory ahead of griddepcontrol.wait"),
+    ("st.volatile.global.b32 [%d40], %r20;", "global memory ahead of griddepcontrol.wait"),
+])  # fmt: skip
+def test_what_is_read_before_the_previous_launch_is_over_may_be_anything(access, fault):
+    """By a volatile read, which a kernel's author vouches for; behind the wait it reads what is there."""
+    array = np.full(512, 7, np.uint32)
+    copy = """mov.u32 %r20, 7;
+    {} griddepcontrol.wait;
+    ld.volatile.global.b32 %r21, [%d40];
+    xor.b32 %r20, %r20, %r21;
+    st.shared.b32 [%r3+512], %r20;
+    fence.proxy.async;
+    add.u32 %r9, %r3, 512;
+    cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%r3], [%r9], 16, [%r3+1024];
+    """.format
+    if fault:
+        with pytest.raises(Fault, match=fault):
+            cluster(copy(access), 16, array, 1)
+        return
+    assert (cluster(copy(access), 16, array, 1)[:, 0] != 0).all()
+    assert (cluster(copy(""), 16, array, 1)[:, 0] == 0).all()
+
+
 @pytest.mark.parametrize("order", ORDERS)
 def test_an_address_is_in_the_low_half_of_its_register(order):
     array = np.arange(4 * 128, dtype=np.uint32)

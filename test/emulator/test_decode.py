@@ -56,17 +56,19 @@ def test_uneven_lengths(rng, close, rows):
         close(q, k, v, np.array(lengths, np.int32), plan)
 
 
-@pytest.mark.parametrize("ahead, in_turns", [(False, False), (True, False), (True, True)])
+@pytest.mark.parametrize("ahead, in_turns, known", [
+    (False, False, 0), (True, False, 0), (True, True, 0), (False, True, 3),
+])  # fmt: skip
 @pytest.mark.parametrize("page_size", [16, 5, 64])
-def test_pages(rng, close, page_size, ahead, in_turns):
+def test_pages(rng, close, page_size, ahead, in_turns, known):
     """Pages shorter than a step, that divide none, and longer; table entries without tokens are not valid pages."""
     pages, lengths = -(-140 // page_size), np.array([100, 44], np.int32)
     k, v = (random(rng, (2 * pages, page_size, 1, 32), "float16") for _ in range(2))
     table = rng.permutation(2 * pages).reshape(2, pages).astype(np.int32)
-    known = np.arange(pages) * page_size < lengths[:, None]
+    needed = np.arange(pages) * page_size < lengths[:, None]
     plan = DecodePlan(16, 32, 32, 32, 2, lanes=2, splits=2, least=32, stages=3, num_warps=2, merged=2)
-    plan = dataclasses.replace(plan, ahead=ahead, in_turns=in_turns)
-    wild = np.where(known, table, 1 << 30).astype(np.int32)
+    plan = dataclasses.replace(plan, ahead=ahead, in_turns=in_turns, known=known)
+    wild = np.where(needed, table, 1 << 30).astype(np.int32)
     q = random(rng, (2, 2, 32), "float16")
     exact = decode_reference.decode_attention(q, k, v, lengths, return_lse=True, block_table=table)
     close(q, k, v, lengths, plan, exact=exact, block_table=wild)
@@ -89,12 +91,13 @@ def test_pages_of_rows_that_other_warps_hold(rng, close, emulated, page_size, ah
         assert copies and all("cg" in i.modifiers for i in copies)
 
 
-def test_pages_with_different_value_strides(rng, close):
+@pytest.mark.parametrize("known", [0, 2])
+def test_pages_with_different_value_strides(rng, close, known):
     """Keys and values whose strides differ share no offsets, whatever the plan says."""
     k, v = random(rng, (14, 16, 1, 32), "float16"), random(rng, (14, 16, 2, 32), "float16")[:, :, :1]
     table, lengths = rng.permutation(14).reshape(2, 7).astype(np.int32), np.array([100, 44], np.int32)
     plan = DecodePlan(16, 32, 32, 32, 2, lanes=2, splits=2, least=32, stages=3, num_warps=2, merged=2)
-    plan = dataclasses.replace(plan, ahead=True, in_turns=True)
+    plan = dataclasses.replace(plan, ahead=known == 0, in_turns=True, known=known)
     close(random(rng, (2, 2, 32), "float16"), k, v, lengths, plan, block_table=table)
 
 

@@ -139,21 +139,41 @@ def test_asking_before_the_launch_waits(rng, launched, emulated, splits, capacit
     assert one.tobytes() == other.tobytes(), "the order of warps shows"
 
 
-def test_pages_are_not_asked_for(rng, launched, emulated):
-    """Even if a given plan says so: where they are is in a table that the launch before may still write."""
-    lengths, table = np.array([16, 7, 16, 1], np.int32), np.arange(4, dtype=np.int32)[:, None]
-    plan = DecodePlan(16, 64, 32, 32, 2, lanes=4, least=64, stages=3, asks=True)
-    q, k, v = random(rng, (4, 2, 32), "float16"), *(random(rng, (4, 16, 1, 32), "float16") for _ in range(2))
+@pytest.mark.parametrize("page, splits, most, rows", [(16, 3, None, 16), (5, 2, None, 8), (64, 1, 120, 16)])
+def test_asking_for_pages(rng, launched, emulated, page, splits, most, rows):
+    """The launch before may still write the table, so the emulator answers a read before the wait with anything: what
+    is asked for must be in the cache, and nothing else may depend on it."""
+    lengths, size, pages = np.array([most or 150, 33], np.int32), 96, -(-150 // page)
+    plan = DecodePlan(rows, 64, size, 128, 2, lanes=4, splits=splits, least=64, stages=2, merged=2, ahead=splits > 1)
+    plan = dataclasses.replace(plan, in_turns=splits > 1, asks=True)
+    table = rng.permutation(2 * pages).reshape(2, pages).astype(np.int32)
+    q, shape = random(rng, (2, 4, size), "float16"), (2 * pages, page, 2, size)
+    k, v = (random(rng, shape, "float16") for _ in range(2))
     exact = decode_reference.decode_attention(q, k, v, lengths, block_table=table)
     emulated.used.clear()
     with launch_options(pdl=True):
-        one, _ = launched(lambda: decode_attention(q, k, v, lengths, block_table=table, plan=plan))
-    assert "prefetch" not in emulated.used and "griddepcontrol" in emulated.used
-    assert_close(one, exact, length=16, scale=2.0**11)
+        one, other = launched(lambda: decode_attention(q, k, v, lengths, block_table=table, max_length=most, plan=plan))
+    assert emulated.used >= {"cp", "mma", "prefetch", "griddepcontrol"}
+    assert_close(one, exact, length=150, scale=2.0**11)
+    assert one.tobytes() == other.tobytes(), "the order of warps shows"
 
 
-@pytest.mark.parametrize("bits, tokens, splits", [(8, 128, 4), (4, 128, 2), (4, 64, 1)])
-def test_asking_for_codes(rng, launched, emulated, bits, tokens, splits):
+def in_pages(rng, arrays, count):
+    """Arrays of sequences as ``count`` pages of each, in any order, and their table."""
+    batch = arrays[0].shape[0]
+    table = rng.permutation(batch * count).reshape(batch, count).astype(np.int32)
+    found = []
+    for x in arrays:
+        parts = np.moveaxis(x.reshape(*x.shape[:2], count, -1, *x.shape[3:]), 2, 1)
+        found.append(np.empty_like(parts.reshape(-1, *parts.shape[2:])))
+        found[-1][table] = parts
+    return found, table
+
+
+@pytest.mark.parametrize("bits, tokens, splits, page", [
+    (8, 128, 4, None), (4, 128, 2, None), (4, 64, 1, None), (8, 128, 2, 48), (4, 128, 1, 128),
+])  # fmt: skip
+def test_asking_for_codes(rng, launched, emulated, bits, tokens, splits, page):
     size, lengths = 96, [300, 33]
     k, v = (random(rng, (2, 300, 1, size), "float16") for _ in range(2))
     q = random(rng, (2, 2, size), "float16")
@@ -161,10 +181,16 @@ def test_asking_for_codes(rng, launched, emulated, bits, tokens, splits):
     plan = dataclasses.replace(plan, in_turns=splits > 1, asks=True)
     cache = quantized_reference.quantized_cache(k, v, lengths, bits, 384)
     exact = decode_reference.decode_attention(q, *quantized_reference.decoded_cache(*cache, lengths), lengths)
-    recent = {"k_recent": cache[4], "v_recent": cache[5]}
+    recent, paged = {"k_recent": cache[4], "v_recent": cache[5]}, {}
+    arrays = cache[:4]
+    if page:
+        arrays, table = in_pages(rng, arrays, 384 // page)
+        paged = {"block_table": table}
     emulated.used.clear()
     with launch_options(pdl=True):
-        one, other = launched(lambda: decode_quantized(q, *cache[:4], np.array(lengths, np.int32), plan=plan, **recent))
+        one, other = launched(
+            lambda: decode_quantized(q, *arrays, np.array(lengths, np.int32), plan=plan, **recent, **paged)
+        )
     assert emulated.used >= {"cp", "mma", "prefetch", "griddepcontrol"}
     assert_close(one, exact, length=300, scale=2.0**10)
     assert one.tobytes() == other.tobytes(), "the order of warps shows"

@@ -1,6 +1,8 @@
 """Decoding over contiguous and paged caches: any length, splits of a cache, several queries, windows."""
 
+import re
 import tempfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -154,20 +156,55 @@ def test_pages_beyond_32_bits_are_refused():
 
 
 def test_plans_of_pages():
-    """Pages are looked up ahead where programs share a sequence or fill several waves, with two programs per processor
-    where shares are long or few."""
+    """Programs whose launches begin early know the pages of all steps in advance, if these are few. Others look them up
+    ahead, where they share a sequence or fill several waves, and run in pairs, if shares are long or few."""
 
-    def plan(batch, length, paged):
-        return decode_plan(batch, 8, 4, 1, 128, 2, length, DEFAULT_GPU, paged=paged)
+    def plan(batch, length, paged=True, dependent=None, target=DEFAULT_GPU):
+        return decode_plan(batch, 8, 4, 1, 128, 2, length, target, paged=paged, dependent=dependent)
 
-    assert not plan(1, 4096, False).ahead and plan(1, 4096, True).ahead
-    assert plan(64, 512, True).ahead and not plan(16, 256, True).ahead
-    assert plan(1, 32768, True).splits == 32, "33 would not take fewer steps each"
-    assert plan(8, 32768, True).splits == 2 * plan(8, 32768, False).splits
-    assert plan(1, 4096, True).splits == plan(1, 4096, False).splits
-    assert plan(8, 512, True).splits == 4
-    assert plan(8, 512, True).merged == 4, "no more parts are loaded than there are"
-    evened = plan(8, 512, False).evened(8, 8, DEFAULT_GPU)
+    for batch, length, known in ((1, 512, 1), (1, 4096, 4), (8, 512, 4), (16, 512, 8), (1, 16384, 16), (8, 4096, 32)):
+        pages, contiguous = plan(batch, length), plan(batch, length, False)
+        assert pages.known == known and not pages.ahead and not contiguous.known
+        assert (pages.splits, pages.stages, pages.apart) == (contiguous.splits, contiguous.stages, contiguous.apart)
+    # Measured, us: 34.5 and known 34.9.
+    assert plan(1, 32768).known == 0 and plan(1, 32768).ahead and plan(1, 32768).apart
+    assert plan(8, 32768).splits == 2 * plan(8, 32768, False).splits and plan(8, 32768).ahead
+    assert plan(64, 512).ahead and not plan(64, 512).known
+    for late in ({"dependent": False}, {"target": of_target("sm_86")}):
+        assert not plan(1, 4096, **late).known and plan(1, 4096, **late).ahead
+        assert not plan(16, 256, **late).ahead and plan(8, 512, **late).splits > plan(8, 512, False, **late).splits
+    late = plan(1, 32768, dependent=False)
+    assert late.splits == 32, "33 would not take fewer steps each"
+    late = plan(8, 512, dependent=False)
+    assert late.splits == late.merged == 4, "no more parts are loaded than there are"
+    assert plan(1, 4096).evened(1, 8, DEFAULT_GPU).known == 0, "shares may have any length"
+
+
+def test_pages_are_known_of_all_steps_or_none():
+    """Whatever a given plan says: a program would otherwise read the page of an earlier step."""
+    plan = DecodePlan(16, 64, 32, 32, 2, splits=2, stages=3, known=2, in_turns=True)
+    assert plan.of_call(256, None).known == 2 and plan.of_call(256, 20).known == 2
+    assert plan.of_call(257, None).known == 0, "a third step of the first program"
+    assert plan.of_call(None, None).known == 0, "no pages"
+    assert replace(plan, in_turns=False).of_call(100, None).known == 0, "shares that begin anywhere"
+    assert replace(plan, in_turns=False, splits=1).of_call(128, None).known == 2
+
+
+@pytest.mark.parametrize("splits, known", [(1, 7), (3, 3), (3, 2)])
+@pytest.mark.parametrize("page_size", [1, 16, 48, 128])
+def test_pages_known_in_advance(rng, page_size, splits, known):
+    """Of seven steps for all programs, and of too few for the longest sequence."""
+    pages = -(-220 // page_size)
+    k, v = (random(rng, (3 * pages, page_size, 2, 32)) for _ in range(2))
+    table = rng.permutation(3 * pages).reshape(3, pages).astype(np.int32)
+    plan = DecodePlan(8, 32, 32, 32, 3, splits=splits, least=32, known=known, in_turns=splits > 1)
+    lengths = np.array([220, 5, 111], np.int32)
+    for window in (None, 60):
+        compare(random(rng, (3, 6, 32)), k, v, lengths, block_table=table, plan=plan, max_length=220, window=window)
+
+
+def test_merged_parts_of_equally_long_shares():
+    evened = decode_plan(8, 8, 4, 1, 128, 2, 512, DEFAULT_GPU).evened(8, 8, DEFAULT_GPU)
     assert evened.merged == 16 and evened.stages == 3, "two programs fit on a processor"
 
 
@@ -223,20 +260,26 @@ def test_who_copies(batch, group, size, length, paged, schedule, rows):
 
 def test_rings_of_launches_that_begin_early():
     """Programs that take more than half of a processor's memory are not put in pairs on some of them."""
-    for length in (512, 4096):
-        early, late = (decode_plan(1, 8, 4, 1, 128, 2, length, DEFAULT_GPU, dependent=each) for each in (True, False))
-        assert early.stages * 2 * early.tokens * early.side * 2 > 114 << 10
-        assert early.rows == 8 and late.stages <= early.stages
-    # More programs than processors, or pages, which would arrive late for so many slots.
+    for paged in (False, True):
+        for length in (1024, 4096):
+            early, late = (
+                decode_plan(1, 8, 4, 1, 128, 2, length, DEFAULT_GPU, paged=paged, dependent=each)
+                for each in (True, False)
+            )
+            assert early.apart and early.stages * 2 * early.tokens * early.side * 2 > 114 << 10
+            assert late.stages <= early.stages and not late.apart
+    # A single step of half as many programs as processors: those of two launches fit (measured: 3.62 and 3.67 us).
+    few = decode_plan(1, 8, 4, 1, 128, 2, 512, DEFAULT_GPU, dependent=True)
+    assert few.stages == 2 and not few.apart
+    # More programs than processors.
     many = decode_plan(64, 8, 4, 1, 128, 2, 4096, DEFAULT_GPU, dependent=True)
-    pages = decode_plan(1, 8, 4, 1, 128, 2, 4096, DEFAULT_GPU, paged=True, dependent=True)
-    assert many.stages == pages.stages == 2 and not many.apart and not pages.apart
+    assert many.stages == 2 and not many.apart
     # Heads so small that many slots would be needed, and targets whose launches do not begin early.
     small = decode_plan(1, 8, 4, 1, 64, 2, 512, DEFAULT_GPU, dependent=True)
     older = decode_plan(8, 8, 4, 1, 128, 2, 512, DEFAULT_GPU._replace(target="sm_80"), dependent=True)
     assert small.stages == 2 and older.splits == 1 and not small.apart and not older.apart
     # The call takes the plan that its launch options ask for.
-    q, cache, lengths = blank((1, 32, 128), "float16"), blank((1, 512, 8, 128), "float16"), blank((1,), "int32")
+    q, cache, lengths = blank((1, 32, 128), "float16"), blank((1, 1024, 8, 128), "float16"), blank((1,), "int32")
     with launch_options(pdl=True):
         (launch,) = launches_of(lambda: decode_attention(q, cache, cache, lengths), DEFAULT_GPU)
     assert launch.options["stages"] == 4 and launch.options["pdl"] and launch.options["single_wave"]
@@ -255,13 +298,14 @@ def test_which_launches_begin_early():
 
     for batch, length in ((1, 512), (1, 4096), (1, 32768), (8, 512), (8, 4096), (8, 32768), (64, 512), (64, 4096)):
         assert is_early(batch, length) and not is_early(batch, length, dependent=False)
-    for paged, bits in ((True, 16), (False, 8), (False, 4)):
+    for bits in (8, 4):
         for batch, length in ((1, 512), (1, 4096), (64, 512), (64, 4096)):
-            assert is_early(batch, length, bits, paged=paged)
+            assert is_early(batch, length, bits)
         for batch, length in ((1, 32768), (8, 4096)):
-            assert not is_early(batch, length, bits, paged=paged)
-            assert is_early(batch, length, bits, dependent=True, paged=paged)
-    assert not is_early(8, 512, paged=True) and not is_early(32, 4096) and not is_early(8, 32768, 8)
+            assert not is_early(batch, length, bits) and is_early(batch, length, bits, dependent=True)
+    for batch, length in ((1, 512), (1, 4096), (1, 32768), (8, 512), (8, 4096), (64, 512), (64, 4096)):
+        assert is_early(batch, length, paged=True)
+    assert not is_early(8, 32768, paged=True) and not is_early(32, 4096) and not is_early(8, 32768, 8)
     assert is_early(8, 32768, 4), "three programs for each, and no room for a fourth"
     assert not decode_plan(1, 8, 4, 1, 64, 2, 4096, DEFAULT_GPU).early, "not timed"
     assert not decode_plan(1, 8, 4, 1, 128, 2, 4096, DEFAULT_GPU).evened(1, 8, DEFAULT_GPU).early
@@ -280,15 +324,20 @@ def test_candidates_that_begin_early():
 
 
 def test_what_launches_that_begin_early_ask_for():
-    """The first step of keys and values, for which neither a length nor the launch before is waited for."""
+    """The first step of keys and values, and the queries, for which neither a length nor the launch before is waited
+    for. Pages that are then in the table are asked for, and read again after the wait."""
     q, cache, lengths = blank((1, 32, 128), "float16"), blank((1, 512, 8, 128), "float16"), blank((1,), "int32")
     pages, table = blank((32, 16, 8, 128), "float16"), blank((1, 32), "int32")
-    codes = quantized_cache(1, 512, 8, 128, 8, q)
+    of_eight, of_four = (quantized_cache(1, 512, 8, 128, bits, q) for bits in (8, 4))
+    recent = {"k_recent": of_four.k_recent, "v_recent": of_four.v_recent}
     calls = {
-        "contiguous": (2, lambda: decode_attention(q, cache, cache, lengths)),
-        "quantized": (2, lambda: decode_quantized(q, *codes[:4], lengths)),
-        # Where these begin is in memory, or follows from the length.
-        "pages": (0, lambda: decode_attention(q, pages, pages, lengths, block_table=table)),
+        "contiguous": (3, lambda: decode_attention(q, cache, cache, lengths)),
+        # Codes and what gives them their meaning.
+        "eight bits": (5, lambda: decode_quantized(q, *of_eight[:4], lengths)),
+        "four bits": (5, lambda: decode_quantized(q, *of_four[:4], lengths, **recent)),
+        # Lines of a head are 8 or 16 KB apart.
+        "pages": (5, lambda: decode_attention(q, pages, pages, lengths, block_table=table)),
+        # Where these begin follows from the length.
         "window": (0, lambda: decode_attention(q, cache, cache, lengths, window=256)),
         "uneven": (0, lambda: decode_attention(q, cache, cache, lengths, uneven=True)),
     }
@@ -298,7 +347,14 @@ def test_what_launches_that_begin_early_ask_for():
         ptx = launch.compile("sm_90a", to="ptx").output
         before, after = ptx.split("griddepcontrol.wait;")
         assert before.count("prefetch.global.L2") == count and "prefetch" not in after, name
+        assert before.count("ld.volatile.global") == (name == "pages") and not re.search(r"ld\.global", before), name
         assert "cp.async" in after, name
+    # Where more programs wait than run at once, asking takes bandwidth from these.
+    for crowd, count in ((quantized_plan(64, 8, 4, 1, 128, 8, 512, DEFAULT_GPU), 0),
+                         (decode_plan(64, 8, 4, 1, 128, 2, 512, DEFAULT_GPU, paged=True), 0),
+                         (quantized_plan(64, 8, 4, 1, 128, 4, 512, DEFAULT_GPU), 1),
+                         (decode_plan(64, 8, 4, 1, 128, 2, 512, DEFAULT_GPU), 1)):  # fmt: skip
+        assert crowd.early and crowd.asks == count
     # Other launches begin when the one before has ended.
     (uneven,) = launches_of(calls["uneven"][1], DEFAULT_GPU)
     with launch_options(pdl=False):

@@ -62,10 +62,13 @@ def MergeReductionsPass : Pass<"kiln-merge-reductions", "::mlir::func::FuncOp"> 
 }
 
 def SinkFactorsPass : Pass<"kiln-sink-factors", "::mlir::func::FuncOp"> {
-  let summary = "convert operands of products right before they are multiplied";
+  let summary = "convert operands of products right before they are multiplied, and loaded tiles behind first copies";
   let description = [{
     Fragments are replicated across the warps that share them, so they take several times the registers of the loaded
     tile. A conversion used only by a `kgpu.warp_mma` in the same block moves down to it.
+
+    What is computed from a tile that is loaded in front of a ring's first copies, and used only behind them, moves
+    behind them: an exchange waits for the tile, and the copies would wait for the exchange.
 
     ```mlir
     %a = kgpu.convert %x : !loaded -> !factor

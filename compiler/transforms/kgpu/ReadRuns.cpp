@@ -7,7 +7,11 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::kgpu;
 
-static bool isTileRead(Operation *op) { return isGlobalRead(op) && isa<RankedTensorType>(op->getResult(0).getType()); }
+/// A volatile read stays where the kernel has it, so it joins no others.
+static bool isTileRead(Operation *op) {
+  auto load = dyn_cast<tile::LoadOp>(op);
+  return isGlobalRead(op) && isa<RankedTensorType>(op->getResult(0).getType()) && !(load && load.getIsVolatile());
+}
 
 /// True if reads of tiles follow `op` in its block before threads cooperate in any way.
 static bool readsFollow(Operation *op) {

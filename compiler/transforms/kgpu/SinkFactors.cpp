@@ -1,7 +1,10 @@
-// kiln-sink-factors: converts operands of warp products right before they are multiplied.
+// kiln-sink-factors: converts operands of warp products right before they are multiplied, and tiles that are loaded
+// next to a ring behind its first copies.
 #include "compiler/transforms/kgpu/Passes.h"
 #include "dialects/kgpu/KgpuOps.h"
+#include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 namespace kiln {
 #define GEN_PASS_DEF_SINKFACTORSPASS
@@ -10,6 +13,43 @@ namespace kiln {
 
 using namespace mlir;
 using namespace kiln;
+
+/// What begins a ring's first copies, and waits for none: a commit, or a loop of them.
+static bool fills(Operation &op) {
+  if (isa<kgpu::CommitOp>(op))
+    return true;
+  bool commits = false;
+  if (isa<scf::ForOp>(op))
+    op.walk([&](Operation *inner) {
+      commits |= isa<kgpu::CommitOp>(inner);
+      return isa<kgpu::ReceiveOp>(inner) ? (commits = false, WalkResult::interrupt()) : WalkResult::advance();
+    });
+  return commits;
+}
+
+/// Moves what is computed from loaded tiles in front of `fill`, and only used behind it, there: the copies then do not
+/// wait for these tiles.
+static void sinkBehind(Operation &fill) {
+  SmallVector<Operation *> waiting;
+  DenseSet<Value> loaded;
+  for (Operation &op : llvm::make_range(fill.getBlock()->begin(), fill.getIterator())) {
+    bool waits = llvm::any_of(op.getOperands(), [&](Value value) { return loaded.contains(value); });
+    bool pure = isMemoryEffectFree(&op) && op.getNumRegions() == 0;
+    if (waits && pure)
+      waiting.push_back(&op);
+    if ((waits && pure) || (isa<tile::LoadOp>(op) && isa<RankedTensorType>(op.getResult(0).getType())))
+      loaded.insert_range(op.getResults());
+  }
+  // From the last to the first, so that users have moved before.
+  for (Operation *op : llvm::reverse(waiting)) {
+    bool after = llvm::all_of(op->getUsers(), [&](Operation *user) {
+      Operation *top = fill.getBlock()->findAncestorOpInBlock(*user);
+      return top && fill.isBeforeInBlock(top);
+    });
+    if (after)
+      op->moveAfter(&fill);
+  }
+}
 
 namespace {
 struct SinkFactors : kiln::impl::SinkFactorsPassBase<SinkFactors> {
@@ -20,6 +60,9 @@ struct SinkFactors : kiln::impl::SinkFactorsPassBase<SinkFactors> {
           if (convert->hasOneUse() && convert->getBlock() == product->getBlock())
             convert->moveBefore(product);
     });
+    for (Operation &op : getOperation().front())
+      if (fills(op))
+        sinkBehind(op);
   }
 };
 } // namespace

@@ -202,8 +202,9 @@ void Materializer::writeBody(scf::ForOp copy, unsigned carried) {
   scf::YieldOp::create(b, yielded);
 }
 
-/// Where the first copies begin: before the first tile that is loaded next to them, if only pure computation of their
-/// addresses stands in between, which then moves there. Waiting for that tile then does not delay the copies.
+/// Where the first copies begin: right behind the first tile that is loaded next to them, if only pure computation of
+/// their addresses stands in between, which then moves in front of it. Behind many copies that load would be late, and
+/// the products with it; what waits for it sinks behind the copies (kiln-sink-factors).
 Operation *Materializer::firstPlace() {
   Block *block = loop->getBlock();
   SmallVector<Value> open = {loop.getLowerBound(), loop.getUpperBound(), loop.getStep()};
@@ -224,7 +225,12 @@ Operation *Materializer::firstPlace() {
     return isa<tile::LoadOp, tile::DescLoadOp>(op) && isa<RankedTensorType>(op.getResult(0).getType()) &&
            !needed.contains(&op);
   };
-  auto before = llvm::make_range(block->begin(), Block::iterator(loop));
+  // Not before a wait for the launch that may write what is copied.
+  Block::iterator begin = block->begin();
+  for (auto wait : block->getOps<tile::WaitForGridOp>())
+    if (wait->isBeforeInBlock(loop))
+      begin = std::next(wait->getIterator());
+  auto before = llvm::make_range(begin, Block::iterator(loop));
   auto first = llvm::find_if(before, isBeside);
   if (first == before.end() || !staged.around.empty())
     return loop;
@@ -236,7 +242,7 @@ Operation *Materializer::firstPlace() {
     return loop;
   for (Operation *op : moved)
     op->moveBefore(&*first);
-  return &*first;
+  return first->getNextNode();
 }
 
 void Materializer::run() {

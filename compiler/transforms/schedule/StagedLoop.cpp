@@ -172,6 +172,12 @@ static bool followAddresses(StagedLoop &staged, std::string &why) {
   return true;
 }
 
+/// In a block that the loop is in too, in front of it: what is loaded ahead comes after it as well.
+static bool isAheadOf(Operation *op, const StagedLoop &staged) {
+  Operation *top = op->getBlock()->findAncestorOpInBlock(*staged.loop);
+  return top && op->isBeforeInBlock(top);
+}
+
 /// The kernel must not write what is loaded ahead.
 static bool mayLoadAhead(func::FuncOp kernel, const StagedLoop &staged, std::string &why) {
   SmallVector<Operation *> stores;
@@ -183,7 +189,7 @@ static bool mayLoadAhead(func::FuncOp kernel, const StagedLoop &staged, std::str
     bool known = isa<func::FuncOp, scf::ForOp, scf::IfOp, scf::WhileOp, tile::LoadOp, tile::DescLoadOp>(op);
     bool silent =
         known || isMemoryEffectFree(op) || isa<tile::AssertOp, tile::PrintOp, tile::AssumeOp, tile::PrefetchOp>(op);
-    if (silent)
+    if (silent || (isa<tile::WaitForGridOp>(op) && isAheadOf(op, staged)))
       return WalkResult::advance();
     // After the loop any access is allowed that does not reach what the loop has read, even in a branch.
     Operation *top = staged.loop->getBlock()->findAncestorOpInBlock(*op);

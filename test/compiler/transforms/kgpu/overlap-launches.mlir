@@ -54,6 +54,25 @@ module attributes {kgpu.pdl} {
     return
   }
 
+  // A volatile read that the kernel has before its wait is no run: the next launch would begin before this one waits.
+  // CHECK-LABEL: func.func public @early_read(
+  // CHECK: tile.load {{.*}}isVolatile
+  // CHECK: tile.prefetch
+  // CHECK-NEXT: tile.wait_for_grid
+  // CHECK-NEXT: tile.load
+  // CHECK-NEXT: tile.launch_dependents
+  // CHECK-NEXT: tile.store
+  func.func public @early_read(%xp: !tile.ptr<i32>) attributes {tile.kernel} {
+    %x = tile.splat %xp : !tile.ptr<i32> -> tensor<128x!tile.ptr<i32>, #b>
+    %i = tile.load %x {isVolatile} : tensor<128x!tile.ptr<i32>, #b> -> tensor<128xi32, #b>
+    %y = tile.addptr %x, %i : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    tile.prefetch %y : tensor<128x!tile.ptr<i32>, #b>
+    tile.wait_for_grid
+    %v = tile.load %x : tensor<128x!tile.ptr<i32>, #b> -> tensor<128xi32, #b>
+    tile.store %x, %v : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    return
+  }
+
   // A loop before any run: the next launch may begin after the wait, which comes before the loop, which reads.
   // CHECK-LABEL: func.func public @loop(
   // CHECK-NOT: launch_dependents

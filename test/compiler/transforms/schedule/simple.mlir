@@ -234,13 +234,14 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.stages = 3 : i32} {
     return
   }
 
-// The first copies are issued before a tile that is loaded alongside, together with the computation of their positions:
-// a wait for that tile does not delay them.
+// The first copies are issued right after a tile that is loaded alongside, with the computation of their positions in
+// front of it: neither does that load queue behind them, nor do they wait for it.
 // CHECK-LABEL: func.func @beside
 // CHECK: %[[END:.*]] = arith.muli
+// CHECK: %[[FIRST:.*]] = tile.load
+// CHECK-NOT: arith.muli
 // CHECK: scf.for
 // CHECK:   kgpu.copy_block
-// CHECK: %[[FIRST:.*]] = tile.load
 // CHECK: scf.for %{{.*}} to %[[END]] {{.*}} iter_args(%{{.*}} = %[[FIRST]],
 // CHECK:   kgpu.receive
   func.func @beside(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
@@ -256,6 +257,42 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.stages = 3 : i32} {
     %first = tile.load %ps : tensor<64x64x!tile.ptr<f32>> -> tensor<64x64xf32>
     %end = arith.muli %half, %c2 : i32
     %sum = scf.for %k = %c0 to %end step %step iter_args(%acc = %first) -> (tensor<64x64xf32>) : i32 {
+      %x = tile.desc_load %da[%i, %k] : !tile.desc<tensor<64x32xf16>> -> tensor<64x32xf16>
+      %y = tile.desc_load %db[%k, %i] : !tile.desc<tensor<32x64xf16>> -> tensor<32x64xf16>
+      %d = tile.dot %x, %y, %acc : tensor<64x32xf16>, tensor<32x64xf16> -> tensor<64x64xf32>
+      scf.yield %d : tensor<64x64xf32>
+    }
+    tile.desc_store %dc[%i, %i], %sum : !tile.desc<tensor<64x64xf32>>, tensor<64x64xf32>
+    return
+  }
+
+// But not before the wait for the launch before, which may write what is copied.
+// CHECK-LABEL: func.func @waits
+// CHECK: tile.load {{.*}}isVolatile
+// CHECK-NOT: copy_block
+// CHECK: tile.wait_for_grid
+// CHECK: tile.load
+// CHECK: scf.for
+// CHECK:   kgpu.copy_block
+// CHECK: arith.addf
+// CHECK: scf.for
+// CHECK:   kgpu.receive
+  func.func @waits(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 16 : i64}, %half: i32) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %c2 = arith.constant 2 : i32
+    %step = arith.constant 32 : i32
+    %one = arith.constant 1 : i64
+    %da = tile.make_desc %a, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x32xf16>>
+    %db = tile.make_desc %b, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<32x64xf16>>
+    %dc = tile.make_desc %c, shape [%s, %s] strides [%s, %one] : !tile.ptr<f32> -> !tile.desc<tensor<64x64xf32>>
+    %ps = tile.splat %c : !tile.ptr<f32> -> tensor<64x64x!tile.ptr<f32>>
+    %early = tile.load %ps {isVolatile} : tensor<64x64x!tile.ptr<f32>> -> tensor<64x64xf32>
+    tile.wait_for_grid
+    %first = tile.load %ps : tensor<64x64x!tile.ptr<f32>> -> tensor<64x64xf32>
+    %start = arith.addf %early, %first : tensor<64x64xf32>
+    %end = arith.muli %half, %c2 : i32
+    %sum = scf.for %k = %c0 to %end step %step iter_args(%acc = %start) -> (tensor<64x64xf32>) : i32 {
       %x = tile.desc_load %da[%i, %k] : !tile.desc<tensor<64x32xf16>> -> tensor<64x32xf16>
       %y = tile.desc_load %db[%k, %i] : !tile.desc<tensor<32x64xf16>> -> tensor<32x64xf16>
       %d = tile.dot %x, %y, %acc : tensor<64x32xf16>, tensor<32x64xf16> -> tensor<64x64xf32>
