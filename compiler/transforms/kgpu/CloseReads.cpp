@@ -40,7 +40,7 @@ struct CloseReads : kiln::impl::CloseReadsPassBase<CloseReads> {
     func::FuncOp kernel = getOperation();
     if (!kernel->hasAttr("tile.kernel") || kernel.isExternal())
       return;
-    kgpu::ReadRuns runs(kernel);
+    kgpu::ReadRuns runs(kernel, /*endAtCopies=*/true);
     close(kernel.front(), runs);
     kernel.walk([&](scf::ForOp loop) {
       if (multipliesReads(loop))
@@ -56,8 +56,9 @@ private:
       // A product that needs none of the run multiplies while all of it is in flight.
       if (!runs.ends() && !isa<kgpu::WarpMmaOp>(op))
         continue;
-      // A single read has no run to keep together, and a launch marker preserves the order as well.
-      if (!runs.holds() && runs.size() > 1) {
+      // A single read has no run to keep together, but may have to stay in front of copies. A launch marker preserves
+      // the order as well.
+      if (!runs.holds() && (runs.size() > 1 || (runs.size() == 1 && runs.isBeforeCopies()))) {
         OpBuilder b(&op);
         kgpu::CloseReadsOp::create(b, op.getLoc());
       }

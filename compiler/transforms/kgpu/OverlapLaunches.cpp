@@ -38,7 +38,9 @@ static Operation *findTrigger(func::FuncOp kernel) {
     if (runs.size() == 0 && isa<LoopLikeOpInterface>(op))
       return nullptr;
     // A write, a branch or a loop ends the run too, whether or not it needs it: after it the next launch would be late.
-    if (runs.size() > 0 && (runs.ends() || writesGlobal(&op) || isa<RegionBranchOpInterface>(op)))
+    // But not a loop of a ring's first copies: the next launch would ask for memory ahead of these.
+    bool branches = isa<RegionBranchOpInterface>(op) && !kgpu::fillsRing(&op);
+    if (runs.size() > 0 && (runs.ends() || writesGlobal(&op) || branches))
       return &op;
     if (runs.ends())
       runs.close();

@@ -1,6 +1,7 @@
 #include "compiler/transforms/kgpu/ReadRuns.h"
 #include "compiler/analysis/Disjoint.h"
 #include "dialects/kgpu/KgpuDialect.h"
+#include "dialects/kgpu/KgpuOps.h"
 #include "dialects/tile/TileOps.h"
 
 using namespace mlir;
@@ -24,12 +25,22 @@ static bool readsFollow(Operation *op) {
   return false;
 }
 
-ReadRuns::ReadRuns(func::FuncOp kernel)
-    : pdl(kernel->getParentOfType<ModuleOp>()->hasAttr(kPdlAttrName)), behindWrites(readsBehindWrites(kernel)) {}
+bool kgpu::fillsRing(Operation *op) {
+  bool copies = false, waits = false;
+  op->walk([&](Operation *inner) {
+    copies |= isa<CopyTileOp, CopyBlockOp, CommitOp>(inner);
+    waits |= isa<ReceiveOp>(inner);
+  });
+  return copies && !waits;
+}
+
+ReadRuns::ReadRuns(func::FuncOp kernel, bool endAtCopies)
+    : endAtCopies(endAtCopies), pdl(kernel->getParentOfType<ModuleOp>()->hasAttr(kPdlAttrName)),
+      behindWrites(readsBehindWrites(kernel)) {}
 
 void ReadRuns::take(Operation *op) {
   isRead = isTileRead(op);
-  isEnd = isHold = false;
+  isEnd = isHold = isAheadOfCopies = false;
   if (isRead) {
     if (!behindWrites.contains(op))
       open.insert(op->getResult(0));
@@ -37,8 +48,9 @@ void ReadRuns::take(Operation *op) {
   }
   // Once one read is needed the run is needed: the next op after its last read ends it.
   isNeeded |= llvm::any_of(op->getOperands(), [&](Value operand) { return open.contains(operand); });
+  isAheadOfCopies = endAtCopies && !open.empty() && fillsRing(op);
   isHold = pdl && isa<tile::LaunchDependentsOp, tile::WaitForGridOp>(op);
-  isEnd = (isNeeded || isHold) && !readsFollow(op);
+  isEnd = isAheadOfCopies || ((isNeeded || isHold) && !readsFollow(op));
 }
 
 void ReadRuns::close() {

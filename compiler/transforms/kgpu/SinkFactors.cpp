@@ -1,10 +1,10 @@
 // kiln-sink-factors: converts operands of warp products right before they are multiplied, and tiles that are loaded
 // next to a ring behind its first copies.
 #include "compiler/transforms/kgpu/Passes.h"
+#include "compiler/transforms/kgpu/ReadRuns.h"
 #include "dialects/kgpu/KgpuOps.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 
 namespace kiln {
 #define GEN_PASS_DEF_SINKFACTORSPASS
@@ -13,19 +13,6 @@ namespace kiln {
 
 using namespace mlir;
 using namespace kiln;
-
-/// What begins a ring's first copies, and waits for none: a commit, or a loop of them.
-static bool fills(Operation &op) {
-  if (isa<kgpu::CommitOp>(op))
-    return true;
-  bool commits = false;
-  if (isa<scf::ForOp>(op))
-    op.walk([&](Operation *inner) {
-      commits |= isa<kgpu::CommitOp>(inner);
-      return isa<kgpu::ReceiveOp>(inner) ? (commits = false, WalkResult::interrupt()) : WalkResult::advance();
-    });
-  return commits;
-}
 
 /// Moves what is computed from loaded tiles in front of `fill`, and only used behind it, there: the copies then do not
 /// wait for these tiles.
@@ -61,7 +48,7 @@ struct SinkFactors : kiln::impl::SinkFactorsPassBase<SinkFactors> {
             convert->moveBefore(product);
     });
     for (Operation &op : getOperation().front())
-      if (fills(op))
+      if (kgpu::fillsRing(&op))
         sinkBehind(op);
   }
 };

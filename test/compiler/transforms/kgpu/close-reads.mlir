@@ -134,3 +134,68 @@ func.func public @ahead(%pp: !tile.ptr<f16>, %rp: !tile.ptr<f32>, %n: i32) attri
   tile.store %r, %d : tensor<16x8x!tile.ptr<f32>, #c>, tensor<16x8xf32, #c>
   return
 }
+
+// -----
+
+#b = #layout.map<blocked [64, 32] vector 8 warps 4>
+!copied = tensor<64x32x!tile.ptr<f16>, #b>
+!mem = !kgpu.mem<64x32xf16, #layout.map<row_major [64, 32]>>
+!ring = !kgpu.channel<2 x (!mem)>
+
+// A read that is issued before a ring's first copies stays there: behind them it would be answered after the last.
+// CHECK-LABEL: func.func public @before_copies(
+// CHECK: tile.load
+// CHECK-NEXT: kgpu.acquire
+// CHECK-NEXT: kgpu.close_reads
+// CHECK-NEXT: kgpu.copy_tile
+// CHECK-NEXT: kgpu.commit
+// CHECK-NOT: close_reads
+// CHECK: return
+func.func public @before_copies(%at: !tile.ptr<f16>, %from: !tile.ptr<f16>) attributes {tile.kernel} {
+  %ch = kgpu.channel groups fillers 4 readers 4 : !ring
+  %c = kgpu.cursor : !kgpu.cursor<2>
+  %p = tile.splat %at : !tile.ptr<f16> -> !copied
+  %q = tile.splat %from : !tile.ptr<f16> -> !copied
+  %x = tile.load %p : !copied -> tensor<64x32xf16, #b>
+  %s = kgpu.acquire %ch[%c] : !ring -> !mem
+  kgpu.copy_tile %q to %s of %ch[%c] : !copied, !mem, !ring
+  kgpu.commit %ch[%c] : !ring
+  %y = arith.addf %x, %x : tensor<64x32xf16, #b>
+  tile.store %p, %y : !copied, tensor<64x32xf16, #b>
+  return
+}
+
+// Also before a loop of them, but not before a loop that waits for copies.
+// CHECK-LABEL: func.func public @before_a_loop(
+// CHECK: tile.load
+// CHECK-NEXT: kgpu.close_reads
+// CHECK-NEXT: scf.for
+// CHECK: kgpu.commit
+// CHECK: tile.load
+// CHECK-NEXT: scf.for
+// CHECK-NEXT: kgpu.receive
+func.func public @before_a_loop(%at: !tile.ptr<f16>, %from: !tile.ptr<f16>, %n: i32) attributes {tile.kernel} {
+  %ch = kgpu.channel groups fillers 4 readers 4 : !ring
+  %c = kgpu.cursor : !kgpu.cursor<2>
+  %p = tile.splat %at : !tile.ptr<f16> -> !copied
+  %q = tile.splat %from : !tile.ptr<f16> -> !copied
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %x = tile.load %p : !copied -> tensor<64x32xf16, #b>
+  scf.for %i = %zero to %n step %one : i32 {
+    %s = kgpu.acquire %ch[%c] : !ring -> !mem
+    kgpu.copy_tile %q to %s of %ch[%c] : !copied, !mem, !ring
+    kgpu.commit %ch[%c] : !ring
+  }
+  %z = tile.load %p : !copied -> tensor<64x32xf16, #b>
+  scf.for %i = %zero to %n step %one : i32 {
+    %r = kgpu.receive %ch[%c] : !ring -> !mem
+    kgpu.release %ch[%c] : !ring
+    %s = kgpu.acquire %ch[%c] : !ring -> !mem
+    kgpu.copy_tile %q to %s of %ch[%c] : !copied, !mem, !ring
+    kgpu.commit %ch[%c] : !ring
+  }
+  %y = arith.addf %x, %z : tensor<64x32xf16, #b>
+  tile.store %p, %y : !copied, tensor<64x32xf16, #b>
+  return
+}

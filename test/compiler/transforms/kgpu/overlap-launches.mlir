@@ -73,6 +73,31 @@ module attributes {kgpu.pdl} {
     return
   }
 
+  // A ring's first copies belong to what a launch reads first: the next one would ask for memory ahead of them.
+  // CHECK-LABEL: func.func public @copies(
+  // CHECK: tile.wait_for_grid
+  // CHECK-NEXT: tile.load
+  // CHECK-NEXT: scf.for
+  // CHECK: kgpu.commit
+  // CHECK-NEXT: }
+  // CHECK-NEXT: tile.launch_dependents
+  // CHECK-NEXT: tile.store
+  func.func public @copies(%at: !tile.ptr<i32>, %n: i32) attributes {tile.kernel} {
+    %ch = kgpu.channel groups fillers 4 readers 4 : !kgpu.channel<2 x (!kgpu.mem<128xi32, #layout.map<row_major [128]>>)>
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    %p = tile.splat %at : !tile.ptr<i32> -> tensor<128x!tile.ptr<i32>, #b>
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %v = tile.load %p : tensor<128x!tile.ptr<i32>, #b> -> tensor<128xi32, #b>
+    scf.for %i = %c0 to %n step %c1 : i32 {
+      %s = kgpu.acquire %ch[%c] : !kgpu.channel<2 x (!kgpu.mem<128xi32, #layout.map<row_major [128]>>)> -> !kgpu.mem<128xi32, #layout.map<row_major [128]>>
+      kgpu.copy_tile %p to %s of %ch[%c] : tensor<128x!tile.ptr<i32>, #b>, !kgpu.mem<128xi32, #layout.map<row_major [128]>>, !kgpu.channel<2 x (!kgpu.mem<128xi32, #layout.map<row_major [128]>>)>
+      kgpu.commit %ch[%c] : !kgpu.channel<2 x (!kgpu.mem<128xi32, #layout.map<row_major [128]>>)>
+    }
+    tile.store %p, %v : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    return
+  }
+
   // A loop before any run: the next launch may begin after the wait, which comes before the loop, which reads.
   // CHECK-LABEL: func.func public @loop(
   // CHECK-NOT: launch_dependents
