@@ -103,9 +103,9 @@ private:
 /// process.
 double processorSeconds(int process);
 
-/// Assembles PTX to a cubin for exactly `target`, with the program at `ptxas`. The program is killed if it does nothing
-/// for 30 seconds, after five minutes of work, or when the compile is cancelled.
-llvm::Expected<Cubin> assemblePtx(llvm::StringRef ptx, const Target &target, llvm::StringRef ptxas, bool lineInfo,
-                                  const std::atomic<bool> *cancelled = nullptr);
+/// Assembles PTX to a cubin for exactly `target`, with the program at `ptxas`, at its optimization level `level`. The
+/// program is killed if it does nothing for 30 seconds, after five minutes of work, or when the compile is cancelled.
+llvm::Expected<Cubin> assemblePtx(llvm::StringRef ptx, const Target &target, llvm::StringRef ptxas, int level,
+                                  bool lineInfo, const std::atomic<bool> *cancelled = nullptr);
 
 } // namespace kiln::codegen

@@ -166,7 +166,7 @@ static llvm::Expected<int> runAssembler(llvm::StringRef ptxas, llvm::ArrayRef<ll
 }
 
 llvm::Expected<Cubin> kiln::codegen::assemblePtx(llvm::StringRef ptx, const Target &target, llvm::StringRef ptxas,
-                                                 bool lineInfo, const std::atomic<bool> *cancelled) {
+                                                 int level, bool lineInfo, const std::atomic<bool> *cancelled) {
   TemporaryFolder folder;
   if (folder.error) {
     llvm::SmallString<128> root;
@@ -189,8 +189,8 @@ llvm::Expected<Cubin> kiln::codegen::assemblePtx(llvm::StringRef ptx, const Targ
       return llvm::make_error<MachineError>("cannot write " + source + ": " + message);
     }
   }
-  std::string arch = "-arch=" + target.cpu;
-  llvm::SmallVector<llvm::StringRef> arguments = {ptxas, arch, "-O3", "-v", source, "-o", cubin};
+  std::string arch = "-arch=" + target.cpu, optimize = "-O" + std::to_string(level);
+  llvm::SmallVector<llvm::StringRef> arguments = {ptxas, arch, optimize, "-v", source, "-o", cubin};
   if (lineInfo)
     arguments.push_back("-lineinfo");
   std::string problem;

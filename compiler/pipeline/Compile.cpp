@@ -46,6 +46,11 @@ static std::string printModule(ModuleOp module) {
 // until its end.
 static constexpr int64_t kStreamsSpill = 64;
 
+// Lines of instructions from which a kernel of the schedule `attention` is assembled by -O1, unless it then spills.
+// That takes a fifth less time; the order of such a kernel is its schedule's, and its code is as fast
+// (compiler/transforms/schedule/RATIONALE.md).
+static constexpr size_t kLongAttention = 2750;
+
 namespace {
 
 class Compilation {
@@ -550,16 +555,21 @@ void Compilation::finishAssembly(std::string ptx) {
   // With the options that the text was made with, whichever stage this compile started from.
   const llvm::json::Object *made = result.metadata.extra.getObject("options");
   bool lineInfo = made && made->getBoolean("line_info").value_or(false);
+  int level = cuda.attends && StringRef(ptx).count(";\n") >= kLongAttention ? 1 : 3;
   {
     Timer timer(result, "ptxas");
     const std::atomic<bool> *cancelled = options.cancelled.get();
-    cubin = codegen::assemblePtx(ptx, target, options.pipeline.ptxas, lineInfo, cancelled);
+    cubin = codegen::assemblePtx(ptx, target, options.pipeline.ptxas, level, lineInfo, cancelled);
+    if (level < 3 && cubin && (cubin->spills() || !cubin->changes.empty())) {
+      level = 3;
+      cubin = codegen::assemblePtx(ptx, target, options.pipeline.ptxas, level, lineInfo, cancelled);
+    }
     // ptxas spills to fit more blocks on a processor; with an explicit block count of one it gets all registers. If it
     // already used them all, or all that roles begin with, there is nothing to gain, and a large kernel takes seconds.
     if (cubin && (cubin->spills() || !cubin->changes.empty()) && !cuda.maxRegisters && !cuda.roles &&
         cubin->registers < target.gpu.maxRegisters) {
       auto roomy =
-          codegen::assemblePtx(codegen::withOneBlock(ptx), target, options.pipeline.ptxas, lineInfo, cancelled);
+          codegen::assemblePtx(codegen::withOneBlock(ptx), target, options.pipeline.ptxas, level, lineInfo, cancelled);
       if (!roomy)
         llvm::consumeError(roomy.takeError());
       else if (std::pair(roomy->changes.size(), roomy->spills()) < std::pair(cubin->changes.size(), cubin->spills()))
@@ -588,8 +598,8 @@ void Compilation::finishAssembly(std::string ptx) {
       return;
     std::string saved = saveFile(options.crashDirectory, name, "ptx", ptx);
     result.failure->irPath = saved;
-    result.failure->reproduce = options.pipeline.ptxas + " -arch=" + target.cpu + " -O3 -v " +
-                                (saved.empty() ? "KERNEL.ptx" : saved) + " -o /dev/null";
+    result.failure->reproduce = options.pipeline.ptxas + " -arch=" + target.cpu + " -O" + std::to_string(level) +
+                                " -v " + (saved.empty() ? "KERNEL.ptx" : saved) + " -o /dev/null";
     return;
   }
   spiltBytes = std::max(cubin->spillStores, cubin->spillLoads);

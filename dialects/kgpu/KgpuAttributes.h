@@ -35,6 +35,8 @@ constexpr llvm::StringLiteral kDescribedAttrName = "kgpu.described";
 /// Strings: numbers of the launch (artifact::LaunchNumber) that must be positive for the code to be valid.
 constexpr llvm::StringLiteral kPositiveAttrName = "kgpu.positive";
 constexpr llvm::StringLiteral kPersistentAttrName = "kgpu.persistent";
+/// A unit attribute: the kernel's loops are those of the schedule `attention`.
+constexpr llvm::StringLiteral kAttendsAttrName = "kgpu.attends";
 constexpr llvm::StringLiteral kSharedBytesAttrName = "kgpu.shared_bytes";
 
 /// A unit attribute of an atomic that passes a turn on to the next program: copies in flight there may belong to the

@@ -136,6 +136,8 @@ static json::Value toJSON(const CudaLaunch &cuda) {
     object["persistent"] = true;
   if (cuda.roles)
     object["roles"] = true;
+  if (cuda.attends)
+    object["attends"] = true;
   if (cuda.bounded)
     object["bounded"] = true;
   if (!cuda.positive.empty()) {
@@ -411,8 +413,8 @@ static bool fromJSON(const json::Value &value, CudaLaunch &cuda, json::Path path
       !mapper.map("max_registers", cuda.maxRegisters) || !mapper.map("pdl", cuda.pdl) ||
       !mapper.map("ptx_version", cuda.ptxVersion) || !mapper.map("form", cuda.form) ||
       !mapper.mapOptional("persistent", cuda.persistent) || !mapper.mapOptional("roles", cuda.roles) ||
-      !mapper.mapOptional("bounded", cuda.bounded) || !mapper.mapOptional("tensor_maps", cuda.tensorMaps) ||
-      !mapper.mapOptional("usage", cuda.usage))
+      !mapper.mapOptional("attends", cuda.attends) || !mapper.mapOptional("bounded", cuda.bounded) ||
+      !mapper.mapOptional("tensor_maps", cuda.tensorMaps) || !mapper.mapOptional("usage", cuda.usage))
     return false;
   if (cuda.numWarps < 1 || cuda.threads < cuda.numWarps || cuda.threads > 1024 || cuda.cluster < 1 ||
       cuda.cluster > 16 || cuda.sharedBytes < 0 || cuda.maxRegisters < 0) {

@@ -105,6 +105,7 @@ struct CudaLaunch {
   /// parameters as three i32.
   bool persistent = false;
   bool roles = false;                 ///< its warps have different roles, each with its own number of registers
+  bool attends = false;               ///< its loops are those of the schedule `attention`
   bool bounded = false;               ///< valid only for launches within kMostCount and kMostPrograms
   std::vector<LaunchNumber> positive; ///< valid only for launches for which each of these is positive
   std::vector<TensorMapSpec> tensorMaps;

@@ -102,6 +102,8 @@ void Lowering::createEntry() {
     describeCuda("persistent", b.getBoolAttr(true));
   if (!source.getBody().getOps<kgpu::RolesOp>().empty())
     describeCuda("roles", b.getBoolAttr(true));
+  if (source->hasAttr(kgpu::kAttendsAttrName))
+    describeCuda("attends", b.getBoolAttr(true));
   // Passes rely on ranges that hold only for bounded launches, whether or not descriptors were made.
   if (source->hasAttr(kgpu::kDescribedAttrName) || kgpu::moduleHas(source, kgpu::kDescribePointersAttrName))
     describeCuda("bounded", b.getBoolAttr(true));

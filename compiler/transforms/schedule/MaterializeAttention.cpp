@@ -526,6 +526,7 @@ void Writer::run() {
   guess.reset();
   programs.erase();
   kernel->removeAttr(kgpu::kScheduleAttrName);
+  kernel->setAttr(kgpu::kAttendsAttrName, b.getUnitAttr());
 }
 
 void schedule::materializeAttention(func::FuncOp kernel, const Schedule &schedule, ChainedProducts chain,
