@@ -186,8 +186,6 @@ def decode_plan(
 ) -> DecodePlan:
     """For ``batch`` sequences of at most ``length`` tokens. ``dependent``: whether launches begin before the last one
     ends, if the target lets them (None: where that is faster)."""
-    from kiln import _kiln
-
     side, rows = tile_side(size), group * queries
     if not machine.gpu or itemsize > 2:
         return _without_tensor_cores(batch * k_heads, group, queries, size, length, machine, splits)
@@ -197,7 +195,7 @@ def decode_plan(
     lanes = min(WARPS, 1 << fitting.bit_length() - 1)
     tokens = 16 * WARPS if side <= 128 else 8 * WARPS
     slot = 2 * tokens * side * itemsize
-    four_fit = 4 * slot < _kiln.target(machine.target)["limits"]["max_shared_bytes"]
+    four_fit = fits(4 * slot, machine)
     # One program per multiprocessor: its ring keeps memory busy, and more shares cost more to hand in.
     tiles = batch * k_heads * -(-rows // tile)
     most = max(1, -(-length // LEAST_SPLIT))
@@ -228,7 +226,7 @@ def decode_plan(
     # If the next launch begins early, its programs should find no room beside these: some processors would get two of
     # them and others none. But two launches of one step, on half of the processors each, fit beside each other.
     fit = steps == 1 and 2 * tiles * shares <= machine.processors
-    apart = early and deep and 4 * slot > MORE_THAN_HALF and not fit
+    apart = early and deep and four_slots(slot, machine) and not fit
     # Of more programs than processors, which hide each other's waits, more fit with two slots. Of late programs, whose
     # pages are looked up two steps ahead, more would be filled late.
     if crowded or doubled or (steps <= (4 if paged else 2) and not apart):
@@ -237,7 +235,7 @@ def decode_plan(
         four = deep and (apart or shares > 1 or 2 * tiles <= machine.processors)
         stages = 4 if four else max(2, min(3, SHARED // 2 // slot))
     # Queries as columns take fewer instructions, but more of them wait for others.
-    most_rows = 4 if apart or steps <= 2 else 2
+    most_rows = 4 if steps <= 2 and not apart else 2
     narrow = by_lanes and size == 128 and rows <= most_rows and not (paged or crowded)
     # Steps in turns were never slower in eight rows, and up to 3 % faster: concurrent programs read one run of memory.
     # Looking pages up ahead costs a program with few steps more than it saves, unless there are only two slots.
@@ -327,6 +325,18 @@ def begins_early(machine: Machine, dependent: bool | None, faster: bool) -> bool
 
     asked = faster if dependent is None else dependent
     return asked and machine.gpu and "pdl" in _kiln.target(machine.target)["capabilities"]
+
+
+def fits(ring: int, machine: Machine) -> bool:
+    """Whether so many bytes of slots fit into a program's shared memory."""
+    from kiln import _kiln
+
+    return machine.gpu and ring < _kiln.target(machine.target)["limits"]["max_shared_bytes"]
+
+
+def four_slots(slot: int, machine: Machine) -> bool:
+    """Whether four slots fit, and leave no room for a second program."""
+    return 4 * slot > MORE_THAN_HALF and fits(4 * slot, machine)
 
 
 def in_pairs(programs: int, machine: Machine) -> bool:

@@ -40,12 +40,14 @@ from kiln.kernels.attention.decode import (
 from kiln.kernels.attention.decode_configs import (
     LEAST_SPLIT,
     LONG_SHARE,
+    LONGEST_OF_LANES,
     SHARED,
     WARPS,
     DecodePlan,
     begins_early,
     even_splits,
     fewest_splits,
+    four_slots,
     in_pairs,
     merging,
 )
@@ -404,8 +406,9 @@ def decode_in_columns_kernel(
         # Both halves of the channels are scaled alike: 2^-22 of their meaning.
         scale = kl.maximum(kl.abs(scale_log2) * 4194304.0, 1e-30)
         sign = kl.where(scale_log2 < 0.0, -1.0, 1.0)
-        low_queries = halves(queries * (4.0 * sign), PLAN)[0].to(kl.float16)
-        high_queries = halves(queries * (0.25 * sign), PLAN)[1].to(kl.float16)
+        low_queries, high_queries = halves(queries, PLAN)
+        low_queries = (low_queries * (4.0 * sign)).to(kl.float16)
+        high_queries = (high_queries * (0.25 * sign)).to(kl.float16)
     first_turn, end = walk_of(first, last, PLAN)
     for turn in range(first_turn, end, PLAN.pace):
         start = first + turn * PLAN.stride if PLAN.in_turns else turn
@@ -504,9 +507,13 @@ def quantized_plan(
     # Two programs per multiprocessor (with four bits three, if shares are very long), so that each widens codes during
     # the other's waits, if shares are long enough to hide the cost of handing in more of them.
     workers = machine.processors if machine.gpu else 4
+    # With eight bits one, with four slots, if launches can begin early (pages were not timed).
+    ready = size == 128 and in_columns and bits == 8 and not paged and begins_early(machine, dependent, True)
+    alone = fewest_splits(even_splits(tiles, workers), length, tokens)
+    one = ready and four_slots(slot, machine) and tiles * alone <= workers and length // alone <= LONGEST_OF_LANES
     if in_columns and bits == 4 and tiles < 2 * workers and tiles * length >= 3 * workers * 8 * LONG_SHARE:
         workers *= 3
-    elif tiles * length >= 2 * workers * LONG_SHARE:
+    elif tiles * length >= 2 * workers * LONG_SHARE and not one:
         workers *= 2
     splits = fewest_splits(even_splits(tiles, workers), length, tokens)
     # A third slot is worth its memory for whole sequences, unless they are short.
@@ -525,8 +532,13 @@ def quantized_plan(
     by_lanes = in_columns and (tokens == MULTIPLE if bits == 4 else splits > 1)
     in_turns = machine.gpu and splits > 1 and not paged
     schedule = "lanes" if by_lanes else "simple"
-    plan = replace(plan, stages=stages, splits=splits, in_turns=in_turns, registers=registers, schedule=schedule)
     early = begins_early(machine, dependent, size == 128 and not in_pairs(programs, machine))
+    # As in `decode_plan`: no room for programs of the next launch.
+    fit = -(-length // (splits * tokens)) == 1 and 2 * programs <= machine.processors
+    apart = one and early and by_lanes and not fit
+    stages = 4 if apart else stages
+    plan = replace(plan, stages=stages, splits=splits, in_turns=in_turns, registers=registers, schedule=schedule)
+    plan = replace(plan, apart=apart)
     # Whole sequences of eight bits begin at different times, and other programs run until then (measured: 64 x 512 21.4
     # instead of 20.8 us).
     asks = early and (bits == 4 or programs <= machine.processors)

@@ -298,11 +298,11 @@ def test_which_launches_begin_early():
 
     for batch, length in ((1, 512), (1, 4096), (1, 32768), (8, 512), (8, 4096), (8, 32768), (64, 512), (64, 4096)):
         assert is_early(batch, length) and not is_early(batch, length, dependent=False)
-    for bits in (8, 4):
-        for batch, length in ((1, 512), (1, 4096), (64, 512), (64, 4096)):
-            assert is_early(batch, length, bits)
-        for batch, length in ((1, 32768), (8, 4096)):
-            assert not is_early(batch, length, bits) and is_early(batch, length, bits, dependent=True)
+    for batch, length in ((1, 512), (1, 4096), (64, 512), (64, 4096)):
+        assert is_early(batch, length, 8) and is_early(batch, length, 4)
+    for batch, length in ((1, 32768), (8, 4096)):
+        assert is_early(batch, length, 8)
+        assert not is_early(batch, length, 4) and is_early(batch, length, 4, dependent=True)
     for batch, length in ((1, 512), (1, 4096), (1, 32768), (8, 512), (8, 4096), (64, 512), (64, 4096)):
         assert is_early(batch, length, paged=True)
     assert not is_early(8, 32768, paged=True) and not is_early(32, 4096) and not is_early(8, 32768, 8)
@@ -310,6 +310,23 @@ def test_which_launches_begin_early():
     assert not decode_plan(1, 8, 4, 1, 64, 2, 4096, DEFAULT_GPU).early, "not timed"
     assert not decode_plan(1, 8, 4, 1, 128, 2, 4096, DEFAULT_GPU).evened(1, 8, DEFAULT_GPU).early
     assert not is_early(17, 32768, 4), "two for each processor, and a few more"
+
+
+def test_rings_of_codes_that_begin_early():
+    """With eight bits one program for each processor, if four slots keep those of the next launch away. Measured, us:
+    1 x 4096 5.57 instead of 6.29, 1 x 32768 20.2 instead of 20.9."""
+
+    def plan(batch, length, bits=8, dependent=None, target=DEFAULT_GPU, **how):
+        return quantized_plan(batch, 8, 4, 1, 128, bits, length, target, dependent=dependent, **how)
+
+    for batch, length in ((1, 2048), (1, 4096), (1, 32768), (8, 512), (8, 4096)):
+        one = plan(batch, length)
+        assert one.apart and one.stages == 4 and one.options(DEFAULT_GPU)["single_wave"]
+        assert 100 <= 8 * batch * one.splits <= 132
+    for other in (plan(1, 1024), plan(8, 32768), plan(64, 512), plan(1, 4096, bits=4), plan(1, 4096, paged=True),
+                  plan(1, 4096, dependent=False), plan(1, 4096, target=of_target("sm_120a"))):  # fmt: skip
+        assert not other.apart and other.stages < 4
+    assert plan(1, 32768, dependent=False).splits == 32
 
 
 def test_candidates_that_begin_early():

@@ -140,7 +140,7 @@ def test_plans_of_codes():
 )
 def test_slots_of_codes(batch, group, length, stages):
     """As many as were faster with eight bits; the last program loads no more shares than there are."""
-    plan = quantized_plan(batch, 8, group, 1, 128, 8, length, DEFAULT_GPU)
+    plan = quantized_plan(batch, 8, group, 1, 128, 8, length, DEFAULT_GPU, dependent=False)
     assert plan.stages == stages
     assert plan.splits <= plan.merged < 2 * plan.splits
 
