@@ -274,6 +274,7 @@ def ask_for_first(q: Heads, caches, lengths: Lengths, size, pages, PLAN: kl.cons
         head, batch = head_and_batch(slot, PLAN, HEADS)
         there = token < lengths.most
         if pages is not None:
+            there = there & (pages.count > 0)
             page = pages.before_waiting(batch, token, there).to(kl.int64)
             token = token % pages.SIZE
         else:

@@ -149,6 +149,7 @@ class Codes:
         if self.pages is None:
             number = of_all.to(kl.int64) * self.blocks + block
         else:
+            there = there & (self.pages.count > 0)
             page = self.pages.before_waiting(of_all // self.HEADS, block * BLOCK, there).to(kl.int64)
             number = (page * self.HEADS + of_all % self.HEADS) * self.blocks + block % self.blocks
         BYTES: kl.constexpr = BLOCK * PLAN.size * PLAN.bits // 8

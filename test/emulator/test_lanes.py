@@ -158,6 +158,17 @@ def test_asking_for_pages(rng, launched, emulated, page, splits, most, rows):
     assert one.tobytes() == other.tobytes(), "the order of warps shows"
 
 
+def test_no_page_is_asked_for_where_there_is_none(launched, emulated):
+    """The table of sequences without tokens may have rooms for pages, but the cache has none."""
+    plan = DecodePlan(16, 64, 64, 64, 2, lanes=4, least=64, stages=2, asks=True)
+    q, pages, table = np.ones((2, 2, 64), np.float16), np.ones((0, 16, 1, 64), np.float16), np.zeros((2, 4), np.int32)
+    with launch_options(pdl=True):
+        one, _ = launched(
+            lambda: decode_attention(q, pages, pages, np.zeros(2, np.int32), block_table=table, plan=plan)
+        )
+    assert (one == 0).all()
+
+
 def in_pages(rng, arrays, count):
     """Arrays of sequences as ``count`` pages of each, in any order, and their table."""
     batch = arrays[0].shape[0]
