@@ -560,7 +560,10 @@ void Compilation::finishAssembly(std::string ptx) {
     Timer timer(result, "ptxas");
     const std::atomic<bool> *cancelled = options.cancelled.get();
     cubin = codegen::assemblePtx(ptx, target, options.pipeline.ptxas, level, lineInfo, cancelled);
-    if (level < 3 && cubin && (cubin->spills() || !cubin->changes.empty())) {
+    bool refused = !cubin && !cubin.errorIsA<codegen::MachineError>();
+    if (level < 3 && (refused || (cubin && (cubin->spills() || !cubin->changes.empty())))) {
+      if (refused)
+        llvm::consumeError(cubin.takeError());
       level = 3;
       cubin = codegen::assemblePtx(ptx, target, options.pipeline.ptxas, level, lineInfo, cancelled);
     }

@@ -496,8 +496,8 @@ def decode_kernel(
         begin = kl.maximum(length - PLAN.queries - window + 1, 0) // PLAN.tokens * PLAN.tokens
     first, last, count = share_of(work.part, begin, length, work.side, PLAN)
     inside = None if PLAN.whole else kl.arange(0, PLAN.side)[None, :] < size
-    # Page numbers are read two steps ahead and turned into places one step ahead: a step waits only for its copies. The
-    # first are read before the queries, so that the first copies do not wait for these.
+    # Page numbers are read two steps ahead and turned into places one step ahead: a step waits only for its copies. Or
+    # all are read in advance, before the queries, whose load the first copies follow.
     place, coming = None, None
     if PLAN.ahead:
         place = places_of(pages_of(pages, batch, first, lengths.most, PLAN), k)

@@ -203,7 +203,7 @@ def decode_plan(
     shares = max(1, fewest_splits(min(alone, most), length, tokens) if splits is None else splits)
     # With pages two, if shares are long or few: addresses take longer to arrive, and each program hides the other's
     # wait. But one with four slots, if launches can begin early (heads of other sizes were not timed).
-    ready = size == 128 and four_fit and begins_early(machine, dependent, True)
+    ready = size == 128 and lanes == WARPS and four_fit and begins_early(machine, dependent, True)
     one = ready and tiles * shares <= machine.processors and length // shares <= LONGEST_OF_LANES
     many = tiles * length >= 2 * machine.processors * LONG_SHARE or 1 < alone <= 3
     doubled = paged and many and not one
@@ -304,7 +304,7 @@ def settled(plan: DecodePlan, tiles: int, ring: int, length: int, machine: Machi
     apart = early and programs <= machine.processors and ring > MORE_THAN_HALF
     steps = -(-length // (plan.splits * plan.tokens))
     known = steps if plan.known and steps <= MOST_KNOWN and (plan.in_turns or plan.splits == 1) else 0
-    ahead = plan.ahead or (plan.known > known and plan.splits > 1)
+    ahead = plan.ahead or (plan.known > 0 and known == 0 and plan.splits > 1)
     return replace(plan, early=early, apart=apart, asks=early and plan.asks, known=known, ahead=ahead)
 
 

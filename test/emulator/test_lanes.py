@@ -139,13 +139,15 @@ def test_asking_before_the_launch_waits(rng, launched, emulated, splits, capacit
     assert one.tobytes() == other.tobytes(), "the order of warps shows"
 
 
-@pytest.mark.parametrize("page, splits, most, rows", [(16, 3, None, 16), (5, 2, None, 8), (64, 1, 120, 16)])
-def test_asking_for_pages(rng, launched, emulated, page, splits, most, rows):
+@pytest.mark.parametrize("page, splits, most, rows, known", [
+    (16, 3, None, 16, 0), (5, 2, None, 8, 0), (64, 1, 120, 16, 0), (16, 3, None, 16, 1), (5, 1, None, 8, 3),
+])  # fmt: skip
+def test_asking_for_pages(rng, launched, emulated, page, splits, most, rows, known):
     """The launch before may still write the table, so the emulator answers a read before the wait with anything: what
     is asked for must be in the cache, and nothing else may depend on it."""
     lengths, size, pages = np.array([most or 150, 33], np.int32), 96, -(-150 // page)
     plan = DecodePlan(rows, 64, size, 128, 2, lanes=4, splits=splits, least=64, stages=2, merged=2, ahead=splits > 1)
-    plan = dataclasses.replace(plan, in_turns=splits > 1, asks=True)
+    plan = dataclasses.replace(plan, in_turns=splits > 1, asks=True, known=known, ahead=splits > 1 and not known)
     table = rng.permutation(2 * pages).reshape(2, pages).astype(np.int32)
     q, shape = random(rng, (2, 4, size), "float16"), (2 * pages, page, 2, size)
     k, v = (random(rng, shape, "float16") for _ in range(2))

@@ -173,6 +173,12 @@ def test_plans_of_pages():
     for late in ({"dependent": False}, {"target": of_target("sm_86")}):
         assert not plan(1, 4096, **late).known and plan(1, 4096, **late).ahead
         assert not plan(16, 256, **late).ahead and plan(8, 512, **late).splits > plan(8, 512, False, **late).splits
+    # Tiles of 64 rows have fewer lanes, and no ring of four slots.
+    wide = decode_plan(8, 8, 8, 8, 128, 2, 4096, DEFAULT_GPU, paged=True)
+    assert (
+        not wide.known
+        and wide.splits == decode_plan(8, 8, 8, 8, 128, 2, 4096, DEFAULT_GPU, paged=True, dependent=False).splits
+    )
     late = plan(1, 32768, dependent=False)
     assert late.splits == 32, "33 would not take fewer steps each"
     late = plan(8, 512, dependent=False)
@@ -323,6 +329,8 @@ def test_rings_of_codes_that_begin_early():
         one = plan(batch, length)
         assert one.apart and one.stages == 4 and one.options(DEFAULT_GPU)["single_wave"]
         assert 100 <= 8 * batch * one.splits <= 132
+    # One share for each head is not divided among four slots' programs: two or three for each processor, as before.
+    assert plan(9, 4096).splits == 3 and plan(16, 4096).splits == 2 and not plan(9, 4096).apart
     for other in (plan(1, 1024), plan(8, 32768), plan(64, 512), plan(1, 4096, bits=4), plan(1, 4096, paged=True),
                   plan(1, 4096, dependent=False), plan(1, 4096, target=of_target("sm_120a"))):  # fmt: skip
         assert not other.apart and other.stages < 4
@@ -338,6 +346,10 @@ def test_candidates_that_begin_early():
         assert plan.early == (programs <= 132 or programs >= 330)
         assert plan.apart == (programs <= 132 and ring > 114 << 10) and plan.asks == plan.early
     assert len({plan.apart for plan in plans}) == len({plan.early for plan in plans}) == 2
+    for batch, length in ((1, 4096), (8, 4096), (1, 32768)):
+        of_pages = candidates(batch, 8, 4, 1, 128, 2, length, DEFAULT_GPU, paged=True)
+        assert not any(plan.known and plan.ahead for plan in of_pages)
+        assert all(plan.known * plan.stride >= length for plan in of_pages if plan.known)
 
 
 def test_what_launches_that_begin_early_ask_for():

@@ -15,10 +15,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 from kiln import knobs, toolchain
-from kiln.kernels.attention import BlockMask, attention, attention_varlen, flex_attention
+from kiln.kernels.attention import BlockMask, attention, attention_backward, attention_varlen, flex_attention
 from kiln.kernels.attention.configs import AttentionPlan, prefill_plan
-from kiln.kernels.gemm import matmul
-from kiln.kernels.gemm.configs import GemmPlan
 from kiln.kernels.launches import launches_of
 from kiln.kernels.machine import DEFAULT_GPU, of_target
 
@@ -99,14 +97,19 @@ def test_long_kernels_are_assembled_by_a_lower_level(tmp_path: Path):
 
 
 def test_other_kernels_are_not(tmp_path: Path):
-    """However long: a product's order is ptxas's."""
-    x = blank(4096, 4096)
-    plan = GemmPlan(128, 128, 64, schedule="pingpong")
-    (launch,) = launches_of(lambda: matmul(x, x, plan=plan), of_target("sm_90a"))
-    assert launch.options["schedule"] == "pingpong"
+    """However long: gradients of heads of 64 would take 10 % longer. What -O1 refuses, -O3 may take."""
+    q, lse = blank(1, 16384, 16, 64), np.empty((1, 16, 16384), np.float32)
+    call = lambda: attention_backward(q, q, q, q, lse, q, causal=True, deterministic=False)  # noqa: E731
+    by_length = {launch.compile("sm_90a", to="ptx").output.count(";\n"): launch
+                 for launch in launches_of(call, of_target("sm_90a"))}  # fmt: skip
+    assert max(by_length) > 2750
     with recorded_ptxas(tmp_path):
-        launch.compile("sm_90a")
+        by_length[max(by_length)].compile("sm_90a")
     assert levels(tmp_path) == ["-O3"]
+    (long,) = launches_of(lambda: attention(*qkv(128), window=(1024, 0)), of_target("sm_90a"))
+    with recorded_ptxas(tmp_path, 'case "$*" in *-O1*) code=1;; esac'):
+        long.compile("sm_90a")
+    assert levels(tmp_path) == ["-O3", "-O1", "-O3"]
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16], ids=["float16", "bfloat16"])

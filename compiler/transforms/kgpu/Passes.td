@@ -414,9 +414,9 @@ def CloseReadsPass : Pass<"kiln-close-reads", "::mlir::func::FuncOp"> {
     ptxas moves reads down to where their values are used, even past uses of reads whose data arrived long ago. So a
     `kgpu.close_reads`, across which nothing moves, follows the last of a run of tile reads, before the first op that
     needs one of them. Exceptions: a single read, and a place where a launch begins or waits, which keeps the order as
-    well. A run, even of one read, also ends before a ring's first copies, which it would otherwise follow: memory takes
-    requests in turn. So it is in loops whose products multiply what threads read (`kgpu.warp_mma`), where a run also ends before a
-    product that needs none of it: the reads of a later step are in flight while the product runs.
+    well. So it is in loops whose products multiply what threads read (`kgpu.warp_mma`), where a run also ends before a
+    product that needs none of it: the reads of a later step are in flight while the product runs. A run, even of one
+    read, also ends before a ring's first copies: memory takes requests in turn, and behind those the reads would be late.
 
     ```mlir
     %x = tile.load %p : ...

@@ -24,7 +24,8 @@ static void sinkBehind(Operation &fill) {
     bool pure = isMemoryEffectFree(&op) && op.getNumRegions() == 0;
     if (waits && pure)
       waiting.push_back(&op);
-    if ((waits && pure) || (isa<tile::LoadOp>(op) && isa<RankedTensorType>(op.getResult(0).getType())))
+    bool loads = isa<tile::LoadOp, tile::DescLoadOp>(op) && isa<RankedTensorType>(op.getResult(0).getType());
+    if (loads || (waits && pure))
       loaded.insert_range(op.getResults());
   }
   // From the last to the first, so that users have moved before.
