@@ -9,12 +9,12 @@ VENV ?= .venv
 SETUP ?= 1
 JOBS ?= $(shell nproc)
 WHEEL_PYTHONS ?= python3.11 python3.12
-FUZZ ?= 300
+FUZZ ?= 400
 # make check-fuzz: numbers of damaged .mlir files and of specialisations of one kernel; one of so many changed lines of
 # the emulator (CHANGED_LINES=1: all of them, which takes two minutes)
-MUTANTS ?= 400
+MUTANTS ?= 500
 CHANGED_LINES ?= 4
-SPECIALIZATIONS ?= 100
+SPECIALIZATIONS ?= 150
 # make test-gpu: which parts (all if empty), a Python with torch, the number of random programs
 GPU_PARTS ?=
 GPU_PYTHON ?= $(VENV)/bin/python
