@@ -558,21 +558,22 @@ void Compilation::finishAssembly(std::string ptx) {
   int level = cuda.attends && StringRef(ptx).count(";\n") >= kLongAttention ? 1 : 3;
   {
     Timer timer(result, "ptxas");
-    const std::atomic<bool> *cancelled = options.cancelled.get();
-    cubin = codegen::assemblePtx(ptx, target, options.pipeline.ptxas, level, lineInfo, cancelled);
+    auto assemble = [&](StringRef text) {
+      return codegen::assemblePtx(text, target, options.pipeline.ptxas, level, lineInfo, options.cancelled.get());
+    };
+    auto lacksRegisters = [&] { return cubin && (cubin->spills() || !cubin->changes.empty()); };
+    cubin = assemble(ptx);
     bool refused = !cubin && !cubin.errorIsA<codegen::MachineError>();
-    if (level < 3 && (refused || (cubin && (cubin->spills() || !cubin->changes.empty())))) {
+    if (level < 3 && (refused || lacksRegisters())) {
       if (refused)
         llvm::consumeError(cubin.takeError());
       level = 3;
-      cubin = codegen::assemblePtx(ptx, target, options.pipeline.ptxas, level, lineInfo, cancelled);
+      cubin = assemble(ptx);
     }
     // ptxas spills to fit more blocks on a processor; with an explicit block count of one it gets all registers. If it
     // already used them all, or all that roles begin with, there is nothing to gain, and a large kernel takes seconds.
-    if (cubin && (cubin->spills() || !cubin->changes.empty()) && !cuda.maxRegisters && !cuda.roles &&
-        cubin->registers < target.gpu.maxRegisters) {
-      auto roomy =
-          codegen::assemblePtx(codegen::withOneBlock(ptx), target, options.pipeline.ptxas, level, lineInfo, cancelled);
+    if (lacksRegisters() && !cuda.maxRegisters && !cuda.roles && cubin->registers < target.gpu.maxRegisters) {
+      auto roomy = assemble(codegen::withOneBlock(ptx));
       if (!roomy)
         llvm::consumeError(roomy.takeError());
       else if (std::pair(roomy->changes.size(), roomy->spills()) < std::pair(cubin->changes.size(), cubin->spills()))

@@ -80,16 +80,15 @@ class Pages:
             kl.device_assert(there | (mask == 0), "block_table: a page outside of the cache")
 
     @kiln.jit
-    def entry(self, batch, token, mask):
+    def entry(self, batch, token, mask, VOLATILE: kl.constexpr = False):
         """The numbers of the pages of tokens, one or a tile of them."""
-        return kl.load(self.table + batch * self.batch + token // self.SIZE * self.step, mask=mask, other=0)
+        place = self.table + batch * self.batch + token // self.SIZE * self.step
+        return kl.load(place, mask=mask, other=0, volatile=VOLATILE)
 
     @kiln.jit
     def before_waiting(self, batch, token, mask):
         """`entry` while the launch before may still write the table: some pages of the cache, whatever it holds."""
-        place = self.table + batch * self.batch + token // self.SIZE * self.step
-        page = kl.load(place, mask=mask, other=0, volatile=True)
-        return kl.minimum(kl.maximum(page, 0), self.count - 1)
+        return kl.minimum(kl.maximum(self.entry(batch, token, mask, True), 0), self.count - 1)
 
     @kiln.jit
     def of(self, batch, token, mask):
@@ -258,10 +257,14 @@ def ask_for_rows(row, step, there, size, PLAN: kl.constexpr):
 
 
 @kiln.jit
-def ask_for_queries(q: Heads, slot, batch, head, size, PLAN: kl.constexpr):
+def ask_for_queries(q: Heads, size, PLAN: kl.constexpr, HEADS: kl.constexpr):
+    """Asks for a program's queries, too, and then waits for the launch before."""
+    slot = kl.program_id(0)
+    head, batch = head_and_batch(slot, PLAN, HEADS)
     rows = Rows(batch, head, slot % PLAN.blocks * PLAN.rows, PLAN)
     row = rows.numbers(PLAN.rows)
     ask_for_rows(rows.of(q, row), q.step, rows.are_there(row), size, PLAN)
+    kl.extra.cuda.gdc_wait()
 
 
 @kiln.jit
@@ -283,8 +286,7 @@ def ask_for_first(q: Heads, caches, lengths: Lengths, size, pages, PLAN: kl.cons
             cache = caches[i]
             row = cache.data + head.to(kl.int64) * cache.head + page * cache.batch + token.to(kl.int64) * cache.token
             ask_for_rows(row, cache.step, there, size, PLAN)
-        ask_for_queries(q, slot, batch, head, size, PLAN)
-        kl.extra.cuda.gdc_wait()
+        ask_for_queries(q, size, PLAN, HEADS)
 
 
 @kiln.jit

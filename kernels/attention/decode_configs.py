@@ -224,9 +224,8 @@ def decode_plan(
     by_lanes = suits and lanes == WARPS and length // shares <= LONGEST_OF_LANES
     deep = by_lanes and single and four_fit and (early or not paged)
     # If the next launch begins early, its programs should find no room beside these: some processors would get two of
-    # them and others none. But two launches of one step, on half of the processors each, fit beside each other.
-    fit = steps == 1 and 2 * tiles * shares <= machine.processors
-    apart = early and deep and four_slots(slot, machine) and not fit
+    # them and others none.
+    apart = early and deep and four_slots(slot, machine) and not fit_beside(steps, tiles * shares, machine)
     # Of more programs than processors, which hide each other's waits, more fit with two slots. Of late programs, whose
     # pages are looked up two steps ahead, more would be filled late.
     if crowded or doubled or (steps <= (4 if paged else 2) and not apart):
@@ -337,6 +336,11 @@ def fits(ring: int, machine: Machine) -> bool:
 def four_slots(slot: int, machine: Machine) -> bool:
     """Whether four slots fit, and leave no room for a second program."""
     return 4 * slot > MORE_THAN_HALF and fits(4 * slot, machine)
+
+
+def fit_beside(steps: int, programs: int, machine: Machine) -> bool:
+    """Whether two launches do well beside each other: of one step each, on half of the processors."""
+    return steps == 1 and 2 * programs <= machine.processors
 
 
 def in_pairs(programs: int, machine: Machine) -> bool:

@@ -22,7 +22,6 @@ from kiln.kernels.attention.decode import (
     Rows,
     ask_for_queries,
     deliver,
-    head_and_batch,
     in_lanes,
     is_seen,
     lse_shape,
@@ -47,6 +46,7 @@ from kiln.kernels.attention.decode_configs import (
     begins_early,
     even_splits,
     fewest_splits,
+    fit_beside,
     four_slots,
     in_pairs,
     merging,
@@ -305,10 +305,7 @@ def ask_for_first(q: Heads, k: Codes, v: Codes, lengths: Lengths, PLAN: kl.const
     if PLAN.asks:
         k.ask_for_first(lengths.most, PLAN, PLAN.bits == 4)
         v.ask_for_first(lengths.most, PLAN, False)
-        slot = kl.program_id(0)
-        head, batch = head_and_batch(slot, PLAN, HEADS)
-        ask_for_queries(q, slot, batch, head, PLAN.size, PLAN)
-        kl.extra.cuda.gdc_wait()
+        ask_for_queries(q, PLAN.size, PLAN, HEADS)
 
 
 # ---- the kernel ------------------------------------------------------------------------------------------------------
@@ -536,8 +533,7 @@ def quantized_plan(
     schedule = "lanes" if by_lanes else "simple"
     early = begins_early(machine, dependent, size == 128 and not in_pairs(programs, machine))
     # As in `decode_plan`: no room for programs of the next launch.
-    fit = -(-length // (splits * tokens)) == 1 and 2 * programs <= machine.processors
-    apart = one and early and by_lanes and not fit
+    apart = one and early and by_lanes and not fit_beside(-(-length // (splits * tokens)), programs, machine)
     stages = 4 if apart else stages
     plan = replace(plan, stages=stages, splits=splits, in_turns=in_turns, registers=registers, schedule=schedule)
     plan = replace(plan, apart=apart)

@@ -49,8 +49,7 @@ def gdc_wait() -> None:
     first access to memory. An author who places it vouches for every access before it (it must read nothing that the
     previous launch writes, unless by a volatile load whose result changes nothing but what is prefetched, and write
     nothing that the previous launch uses) and for every path that bypasses it: there, the next launch may even begin
-    before the previous one has ended. Without `pdl`, and on targets that cannot overlap
-    launches, it does nothing.
+    before the previous one has ended. Without `pdl`, and on targets that cannot overlap launches, it does nothing.
 
     >>> kl.extra.cuda.gdc_wait()
     """
