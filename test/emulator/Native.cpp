@@ -20,10 +20,12 @@ enum Operation : int32_t {
   Split,
   Join,
   Convert,
+  Halves,
   Add,
   Subtract,
   Multiply,
   MultiplyAdd,
+  FusedMultiplyAdd,
   MultiplyWide,
   MultiplyHigh,
   Minimum,
@@ -147,6 +149,39 @@ template <typename T> bool compare(int32_t comparison, T a, T b) {
   }
 }
 
+/// The result of an operation on floating-point numbers that is no number.
+template <typename T> T canonicalNan() {
+  T value;
+  std::memset(&value, 0xFF, sizeof(T));
+  return -value; // 0x7FF...
+}
+
+/// -0 is less than +0. With one NaN, the other operand.
+template <typename T> T extremum(T x, T y, bool least) {
+  if (std::isnan(x))
+    return y;
+  if (std::isnan(y))
+    return x;
+  if (x == 0 && y == 0)
+    return (least ? std::signbit(x) || std::signbit(y) : std::signbit(x) && std::signbit(y)) ? T(-0.0) : T(0.0);
+  return (least ? x < y : x > y) ? x : y;
+}
+
+/// The float16 nearest to a float32, or the even one of two.
+uint16_t toHalf(float number) {
+  uint32_t word;
+  std::memcpy(&word, &number, sizeof(word));
+  uint32_t sign = word >> 16 & 0x8000, magnitude = word & 0x7FFFFFFF;
+  if (magnitude > 0x7F800000) // quiet
+    return sign | 0x7E00 | (magnitude >> 13 & 0x3FF);
+  if (magnitude >= 0x477FF000) // from here on rounded to infinity
+    return sign | 0x7C00;
+  if (magnitude < 0x38800000) // multiples of 2^-24
+    return sign | uint32_t(std::nearbyint(std::fabs(number) * 0x1p24f));
+  magnitude += 0xFFF + (magnitude >> 13 & 1);
+  return sign | (magnitude - (112u << 23)) >> 13;
+}
+
 template <typename T> void arithmetic(Warp &warp, const Step &step, uint32_t mask) {
   auto two = [&](auto function) {
     forEach<T>(warp, step.to, mask,
@@ -163,6 +198,14 @@ template <typename T> void arithmetic(Warp &warp, const Step &step, uint32_t mas
       return two([](T x, T y) { return x - y; });
     case Multiply:
       return two([](T x, T y) { return x * y; });
+    case FusedMultiplyAdd:
+      return forEach<T>(warp, step.to, mask, [&](int lane) {
+        T sum = std::fma(warp.get<T>(step.a, lane), warp.get<T>(step.b, lane), warp.get<T>(step.c, lane));
+        return std::isnan(sum) ? canonicalNan<T>() : sum;
+      });
+    case Minimum:
+    case Maximum:
+      return two([&](T x, T y) { return extremum(x, y, step.operation == Minimum); });
     case Negate:
       return one([](T x) { return -x; });
     case Absolute:
@@ -320,10 +363,15 @@ void execute(Warp &warp, const Step &step, uint32_t mask) {
                           [&](int lane) { return bits(decltype(to)(warp.get<decltype(from)>(step.a, lane))); });
       });
     });
+  case Halves: // the low half first
+    return forEach<uint32_t>(warp, step.to, mask, [&](int lane) {
+      return toHalf(warp.get<float>(step.a, lane)) | uint32_t(toHalf(warp.get<float>(step.b, lane))) << 16;
+    });
   case Add:
   case Subtract:
   case Multiply:
   case MultiplyAdd:
+  case FusedMultiplyAdd:
   case Minimum:
   case Maximum:
   case Negate:

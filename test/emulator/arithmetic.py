@@ -14,6 +14,7 @@ from .ptx import Instruction, Unsupported
 
 FLOATS = ("f16", "f32", "f64", "bf16", "f16x2", "bf16x2", "f32x2")
 SMALLEST_NORMAL = np.float32(2.0**-126)
+NO_NUMBER = np.uint64(2**63 - 1).view(np.float64)
 
 
 def bits_of(kind: str) -> int:
@@ -113,14 +114,16 @@ def _exact_fma(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
 
 
 def _fma_by_double(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """The product is exact in float64; the sum is rounded to odd there, so that the second rounding is the only one."""
+    """The product is exact in float64; the sum is rounded to odd there, so that the second rounding is the only one.
+    What is no number has all bits set but its sign, as PTX has it."""
     product, added = x.astype(np.float64) * y, z.astype(np.float64)
     total = product + added
     back = total - product
     error = (product - (total - back)) + (added - back)
     even = (total.view(np.int64) & 1) == 0
     odd = np.where(error > 0, np.inf, -np.inf)
-    return np.where((error != 0) & even & np.isfinite(error), np.nextafter(total, odd), total)
+    total = np.where((error != 0) & even & np.isfinite(error), np.nextafter(total, odd), total)
+    return np.where(np.isnan(total), NO_NUMBER, total)
 
 
 @operation("fma", ROUNDINGS)

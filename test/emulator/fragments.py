@@ -54,14 +54,6 @@ def right_places(registers: int, each: int) -> tuple[np.ndarray, np.ndarray]:
     return register * 4 * each + MEMBER[lane] * each + element, GROUP[lane] + 0 * (register + element)
 
 
-@lru_cache
-def sum_places(columns: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Row and column of [pair, lane, element] of an accumulator: groups of eight rows first, then of eight columns."""
-    halves = rows // 8
-    pair, lane, element = np.ogrid[: columns // 8 * halves, :32, :2]
-    return GROUP[lane] + 8 * (pair % halves) + 0 * element, pair // halves * 8 + MEMBER[lane] * 2 + element
-
-
 def read_left(machine: Any, rows: tuple[int, ...], kind: str, height: int, lanes: Any) -> np.ndarray:
     raw = _register_bytes(machine, rows, kind, lanes)
     values = numbers(kind, raw)
@@ -79,31 +71,42 @@ def read_right(machine: Any, rows: tuple[int, ...], kind: str, lanes: Any) -> np
     return matrix
 
 
+@lru_cache(maxsize=4096)
+def _numbers_of(rows: tuple[int, ...]) -> np.ndarray:
+    return np.array(rows)[:, None]
+
+
+def _registers(machine: Any, rows: tuple[int, ...], kind: str, lanes: Any) -> np.ndarray:
+    """A copy of registers, as [register, lane]."""
+    return machine.views[kind][_numbers_of(rows), machine.all_lanes(lanes)]
+
+
 def _register_bytes(machine: Any, rows: tuple[int, ...], kind: str, lanes: Any) -> np.ndarray:
     """Bytes of an operand's registers, as [register, lane, byte]."""
-    word = "b64" if kind == "f64" else "b32"
-    values = machine.views[word][np.array(rows)[:, None], machine.all_lanes(lanes)]
-    return values[..., None].view(np.uint8)
+    return _registers(machine, rows, "b64" if kind == "f64" else "b32", lanes)[..., None].view(np.uint8)
+
+
+# The sums of a warp: of each eight columns, for each eight rows, lanes hold pairs of columns, one row after the other.
+# A pair of float16 is in one register.
 
 
 def read_sum(machine: Any, rows: tuple[int, ...], kind: str, columns: int, height: int, lanes: Any) -> np.ndarray:
-    index = np.array(rows)[:, None], machine.all_lanes(lanes)
+    eights, halves = columns // 8, height // 8
     if kind == "f16":
-        values = machine.views["f16x2"][index].astype(np.float64)
+        pairs = _registers(machine, rows, "f16x2", lanes).reshape(eights, halves, 8, 4, 2).transpose(1, 2, 0, 3, 4)
     else:
-        values = machine.views[kind][index].astype(np.float64).reshape(-1, 2, 32).transpose(0, 2, 1)
-    matrix = np.empty((height, columns))
-    matrix[sum_places(columns, height)] = values
-    return matrix
+        pairs = _registers(machine, rows, kind, lanes).reshape(eights, halves, 2, 8, 4).transpose(1, 3, 0, 4, 2)
+    return pairs.astype(np.float64).reshape(height, columns)
 
 
 def write_sum(machine: Any, rows: tuple[int, ...], kind: str, matrix: np.ndarray, lanes: Any) -> None:
-    values = matrix[sum_places(matrix.shape[1], matrix.shape[0])]
-    index = np.array(rows)[:, None], machine.all_lanes(lanes)
+    height, columns = matrix.shape
+    pairs = matrix.reshape(height // 8, 8, columns // 8, 4, 2)
+    index = _numbers_of(rows), machine.all_lanes(lanes)
     if kind == "f16":
-        machine.views["f16x2"][index] = values
+        machine.views["f16x2"][index] = pairs.transpose(2, 0, 1, 3, 4).reshape(len(rows), 32, 2)
     else:
-        machine.views[kind][index] = values.transpose(0, 2, 1).reshape(len(rows), 32)
+        machine.views[kind][index] = pairs.transpose(2, 0, 4, 1, 3).reshape(len(rows), 32)
 
 
 def check_integers(kind: str, matrix: np.ndarray, saturate: bool) -> np.ndarray:

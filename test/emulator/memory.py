@@ -34,6 +34,12 @@ def bounds(addresses: np.ndarray, size: int) -> tuple[int, int]:
     return int(np.minimum.reduce(addresses, axis=None)), int(np.maximum.reduce(addresses, axis=None)) + size
 
 
+def chunks_of(addresses: np.ndarray) -> tuple[np.ndarray, int, int]:
+    """The indices of 16-byte chunks of shared memory, where the first begins and where the last ends."""
+    check_alignment(addresses, 16)
+    return (addresses - SHARED_BASE) >> 4, *bounds(addresses, 16)
+
+
 class Block:
     """An allocation: its bytes as words of every size."""
 
@@ -130,14 +136,17 @@ class Shared:
 
     def chunks(self, block: int, addresses: np.ndarray) -> np.ndarray:
         """The index of the 16-byte chunk of a block at each of the addresses."""
-        check_alignment(addresses, 16)
-        low, high = bounds(addresses, 16)
+        chunks, low, high = chunks_of(addresses)
+        self.check_chunks(block, low, high)
+        return chunks
+
+    def check_chunks(self, block: int, low: int, high: int) -> None:
+        """Checks that the chunks between two addresses are there."""
         if low < SHARED_BASE or high > SHARED_BASE + self.size:
             bad = low if low < SHARED_BASE else high - 16
             raise Fault(f"out of bounds: 16 bytes at {bad - SHARED_BASE} of {self.size} shared bytes")
         if block in self.ended:
             raise Fault(f"the memory of block {block}, which has ended")
-        return (addresses - SHARED_BASE) >> 4
 
     def bytes(self, block: int) -> np.ndarray:
         """The bytes of a block, in rows of 16."""

@@ -24,8 +24,8 @@ LIBRARY = (
     / "test" / "emulator" / "libkiln_emulator_native.so"
 )  # fmt: skip
 # As in Native.cpp.
-OPERATIONS = ("nothing bra argument mov split join cvt add sub mul mad wide high min max neg abs and or xor not "
-              "shl shr setp selp bfe prmt shf").split()  # fmt: skip
+OPERATIONS = ("nothing bra argument mov split join cvt halves add sub mul mad fma wide high min max neg abs and or "
+              "xor not shl shr setp selp bfe prmt shf").split()  # fmt: skip
 KINDS = ["u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "f32", "f64", "pred"]
 COMPARISONS = {"eq": 0, "ne": 1, "lt": 2, "lo": 2, "le": 3, "ls": 3, "gt": 4, "hi": 4, "ge": 5, "hs": 5}
 FIELDS = ["operation", "kind", "to", "a", "b", "c", "predicate", "negated", "more", "other"]
@@ -109,23 +109,30 @@ def _move(ins: Instruction) -> Fields | None:
 @encoder("cvt")
 def _convert(ins: Instruction) -> Fields | None:
     to_kind, kind = ins.types[-2:]
+    if set(ins.modifiers) == {"rn", "f16x2", "f32"}:
+        to, high, low = ins.operands
+        return {"operation": OPERATIONS.index("halves"), "to": to, "a": low, "b": high}
     if not (_is_integer(to_kind) and _is_integer(kind)) or set(ins.modifiers) != {to_kind, kind}:
         return None
     to, source = ins.operands
     return {"kind": kind_of(kind), "more": kind_of(to_kind), "to": to, "a": source}
 
 
-@encoder("add sub mul mad min max neg abs and or xor not")
+@encoder("add sub mul mad fma min max neg abs and or xor not")
 def _elementwise(ins: Instruction) -> Fields | None:
     kind = ins.type
     if ROUNDED_OTHERWISE.intersection(ins.modifiers):
         return None
-    is_float, is_logic = kind in ("f32", "f64"), ins.name in ("and", "or", "xor", "not")
-    if not (_is_integer(kind) or (is_float and ins.name not in ("min", "max", "mad")) or (kind == "pred" and is_logic)):
+    to, *rows = ins.operands
+    if kind in ("f32", "f64"):
+        # A maximum of three numbers is Python's, and one that keeps NaNs; so is a sum of float64 rounded once.
+        known = {"fma": kind == "f32", "mad": False}.get(ins.name, "NaN" not in ins.modifiers and len(rows) < 3)
+    else:
+        known = _is_integer(kind) or (kind == "pred" and ins.name in ("and", "or", "xor", "not"))
+    if not known:
         return None
     # A predicate is a byte.
     number = kind_of("u8" if kind == "pred" and ins.name != "not" else kind)
-    to, *rows = ins.operands
     name = "wide" if "wide" in ins.modifiers else "high" if "hi" in ins.modifiers else ins.name
     wide = kind_of(f"{kind[0]}{2 * bits_of(kind)}") if name == "wide" else 0
     return {"operation": OPERATIONS.index(name), "kind": number, "more": wide, "to": to,

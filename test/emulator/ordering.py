@@ -98,6 +98,7 @@ class Shadow:
         self.read = np.zeros(size, np.int32)
 
 
+FEW = 8
 RACING = frozenset(("volatile", "relaxed", "acquire", "release"))
 
 
@@ -107,8 +108,15 @@ def _is_atomic(ins: Instruction) -> bool:
 
 
 def _distinct(numbers: np.ndarray) -> list[int]:
-    first = int(numbers.flat[0])
-    return [first] if np.count_nonzero(numbers != first) == 0 else np.unique(numbers).tolist()
+    """The different numbers, in ascending order: one after the other, as there are rarely more than a few."""
+    found: list[int] = []
+    rest = numbers.reshape(-1)
+    while len(rest):
+        if len(found) == FEW:
+            return np.unique(numbers).tolist()
+        found.append(int(rest[0]))
+        rest = rest[rest != rest[0]]
+    return sorted(found)
 
 
 class Order:

@@ -15,6 +15,7 @@ import numpy as np
 
 from .communication import check_together
 from .fragments import BITS, check_integers, numbers, read_left, read_sum, write_sum
+from .memory import chunks_of
 from .operation import Run, operation
 from .ptx import Fault, Instruction, Unsupported
 from .tensor_map import swizzled
@@ -135,15 +136,15 @@ class Descriptor:
         return self.start + eight % each * 16 + eight // each * self.leading + k % 8 * self.span + k // 8 * self.stride
 
 
-@functools.cache
-def _addresses(word: int, transposed: bool, first: int, count: int, depth: int) -> np.ndarray:
-    """Where the 16-byte chunks of an operand lie in shared memory."""
+@functools.lru_cache(maxsize=4096)
+def _chunks(word: int, transposed: bool, first: int, count: int, depth: int) -> tuple[np.ndarray, int, int]:
+    """The 16-byte chunks of an operand in shared memory, where the first begins and where the last ends."""
     descriptor = Descriptor.decode(word)
     if transposed:
         addresses = descriptor.across(first // 8, count // 8, depth)
     else:
         addresses = descriptor.along_depth(first, count)
-    return swizzled(addresses, descriptor.span)
+    return chunks_of(swizzled(addresses, descriptor.span))
 
 
 def _factor(
@@ -152,7 +153,8 @@ def _factor(
     """Rows (for the right operand: columns) from `first` on by K, of an operand given by a descriptor."""
     depth = DEPTH * 8 // BITS[kind]
     warp, block = machine.warp, machine.shared.blocks[machine.warp.block]
-    chunks = machine.shared.chunks(warp.block, _addresses(word, transposed, first, count, depth))
+    chunks, *ends = _chunks(word, transposed, first, count, depth)
+    machine.shared.check_chunks(warp.block, *ends)
     part = machine.clocks.part("products", warp.index)
     machine.ordering.begin_read(warp.index, block.shadow, chunks, part, warp.products.closed + 1, ins)
     raw = block.words[1].reshape(-1, 16)[chunks]

@@ -21,6 +21,8 @@ setp.lt.s32 %p1, %r4, %r5; setp.lt.s32 %p2, %r5, %r6; setp.eq.b32 %p3, %r3, %r3;
 EDGES = [0, 1, 2, 7, 31, 32, 63, 64, 255, 256, 0x7FFF, 0x8000, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF,
          2**63 - 1, 2**63, 2**64 - 1]  # fmt: skip
 FLOAT_EDGES = [0.0, -0.0, 1.0, -1.0, 1e-45, 3e38, -3e38, float("inf"), -float("inf"), float("nan"), 0.1, 1 + 2.0**-23]
+# From a half on, in the last places of a float32: a quarter, half, three quarters of the way to the next one.
+NEAR_HALVES = np.array([0, 1, 0x800, 0xFFF, 0x1000, 0x1001, 0x1800, 0x1FFF], np.uint32)
 
 
 def forms() -> list[str]:
@@ -57,9 +59,11 @@ def forms() -> list[str]:
     for kind, letter in (("f32", "%r"), ("f64", "%d")):
         x, y, to = (f"{letter}{i}" for i in (4, 5, 8))
         found += [f"{name}.rn.{kind} {to}, {x}, {y};" for name in ("add", "sub", "mul")]
+        found += [f"{name}.{kind} {to}, {x}, {y};" for name in ("min", "max")]
         found += [f"neg.{kind} {to}, {x};", f"abs.{kind} {to}, {x};"]
         for word in ("eq", "ne", "lt", "le", "gt", "ge"):
             found += [f"setp.{word}.{kind} %p5, {x}, {y};", f"setp.{word}u.{kind} %p5, {x}, {y};"]
+    found += ["fma.rn.f32 %r8, %r4, %r5, %r6;", "cvt.rn.f16x2.f32 %r8, %r4, %r5;"]
     return list(dict.fromkeys(found))
 
 
@@ -71,6 +75,9 @@ def values(form: str) -> np.ndarray:
         kind, word = (np.float32, np.uint32) if ".f32" in form else (np.float64, np.uint64)
         found[:, :24] = rng.choice(np.array(FLOAT_EDGES, kind).view(word), (3, 24))
         found[:, 24:] = rng.standard_normal((3, 8)).astype(kind).view(word)
+    if ".f16x2" in form:  # between all numbers that a half may be rounded to, and halfway
+        halves = rng.integers(0, 0x7C00, (2, 16), np.uint16).view(np.float16).astype(np.float32)
+        found[0, :16], found[1, :16] = (halves.view(np.uint32) + rng.choice(NEAR_HALVES, (2, 16))).astype(np.uint32)
     else:
         found[:, :24] = rng.choice(np.array(EDGES, np.uint64), (3, 24))
     return found
