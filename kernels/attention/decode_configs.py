@@ -210,9 +210,12 @@ def decode_plan(
     if doubled and splits is None:
         shares = fewest_splits(min(even_splits(tiles, 2 * machine.processors), most), length, tokens)
     early = begins_early(machine, dependent, size == 128 and not in_pairs(tiles * shares, machine))
-    # With four slots, half of the processors read memory as fast as all, and nothing is handed in.
-    half = 0.9 * machine.processors <= 2 * tiles <= machine.processors and lanes == WARPS and four_fit
-    if half and splits is None and LONG_SHARE <= length <= 16 * LONG_SHARE and not (paged or early):
+    # With four slots, half of the processors read memory as fast as all, and nothing is handed in; so does a third what
+    # launches that begin early have mostly asked for already.
+    half = 0.9 * machine.processors <= 2 * tiles <= machine.processors and length <= LONGEST_OF_LANES
+    third = ready and 1 < alone <= 3 and length <= LONG_SHARE
+    alone_suits = four_fit and lanes == WARPS and splits is None
+    if alone_suits and not paged and (third or (half and (ready or (length >= LONG_SHARE and not early)))):
         shares = 1
     steps = -(-length // (shares * tokens))
     # One wave of programs, or more sequences than processors.
@@ -243,7 +246,18 @@ def decode_plan(
     ahead = paged and not known and (shares > 1 or crowded)
     plan = replace(plan, in_turns=shares > 1, ahead=ahead, known=known, apart=apart)
     plan = replace(plan, early=early, asks=early and (single or not paged))
-    return merging(replace(plan, rows=8 if narrow else tile, schedule="lanes" if by_lanes else "simple"))
+    plan = merging(replace(plan, rows=8 if narrow else tile, schedule="lanes" if by_lanes else "simple"))
+    if alone_suits and ready and half and 2 * tokens < length <= LONG_SHARE and fits(6 * slot, machine):
+        return widened(plan, tile, length)
+    return plan
+
+
+def widened(plan: DecodePlan, rows: int, length: int) -> DecodePlan:
+    """One program of twice as many warps for each sequence, which looks up all of its pages first: for a few steps,
+    they begin sooner."""
+    plan = replace(plan, rows=rows, splits=1, merged=1, in_turns=False, ahead=False, schedule="lanes", apart=True)
+    plan = replace(plan, tokens=2 * plan.tokens, lanes=2 * plan.lanes, num_warps=2 * plan.num_warps, stages=3)
+    return replace(plan, known=-(-length // plan.tokens) if plan.known else 0)
 
 
 def candidates(

@@ -14,7 +14,8 @@ from kiln.kernels.attention import (
     quantized_cache,
     quantized_reference,
 )
-from kiln.kernels.attention.decode_configs import DecodePlan
+from kiln.kernels.attention.decode_configs import DecodePlan, decode_plan
+from kiln.kernels.machine import DEFAULT_GPU
 from kiln.kernels.rope import reference as rope_reference
 from kiln.kernels.rope import rope_tables
 
@@ -72,6 +73,19 @@ def test_pages(rng, close, page_size, ahead, in_turns, known):
     q = random(rng, (2, 2, 32), "float16")
     exact = decode_reference.decode_attention(q, k, v, lengths, return_lse=True, block_table=table)
     close(q, k, v, lengths, plan, exact=exact, block_table=wild)
+
+
+@pytest.mark.parametrize("page_size", [None, 16, 5])
+def test_programs_of_eight_warps(rng, close, page_size):
+    """The plan of eight short sequences, in steps of 128 tokens, for two: one has three steps, one less than a step."""
+    plan = decode_plan(8, 8, 4, 1, 128, 2, 300, DEFAULT_GPU, paged=page_size is not None)
+    assert plan.num_warps == 8 and plan.known == (3 if page_size else 0)
+    lengths, q, paging = np.array([300, 97], np.int32), random(rng, (2, 4, 128), "float16"), {}
+    shape = (2, 300, 1, 128)
+    if page_size:
+        shape = (2 * -(-300 // page_size), page_size, 1, 128)
+        paging["block_table"] = rng.permutation(shape[0]).reshape(2, -1).astype(np.int32)
+    close(q, random(rng, shape, "float16"), random(rng, shape, "float16"), lengths, plan, max_length=300, **paging)
 
 
 @pytest.mark.parametrize("page_size, ahead", [(1, True), (4, True), (5, True), (5, False)])
