@@ -228,7 +228,7 @@ def decode_plan(
     deep = by_lanes and single and four_fit and (early or not paged)
     # If the next launch begins early, its programs should find no room beside these: some processors would get two of
     # them and others none.
-    apart = early and deep and four_slots(slot, machine) and not fit_beside(steps, tiles * shares, machine)
+    apart = early and deep and fills(4 * slot, machine) and not fit_beside(steps, tiles * shares, machine)
     # Of more programs than processors, which hide each other's waits, more fit with two slots. Of late programs, whose
     # pages are looked up two steps ahead, more would be filled late.
     if crowded or doubled or (steps <= (4 if paged else 2) and not apart):
@@ -247,7 +247,7 @@ def decode_plan(
     plan = replace(plan, in_turns=shares > 1, ahead=ahead, known=known, apart=apart)
     plan = replace(plan, early=early, asks=early and (single or not paged))
     plan = merging(replace(plan, rows=8 if narrow else tile, schedule="lanes" if by_lanes else "simple"))
-    if alone_suits and ready and half and 2 * tokens < length <= LONG_SHARE and fits(6 * slot, machine):
+    if alone_suits and ready and half and 2 * tokens < length <= LONG_SHARE and fills(6 * slot, machine):
         return widened(plan, tile, length)
     return plan
 
@@ -347,9 +347,9 @@ def fits(ring: int, machine: Machine) -> bool:
     return machine.gpu and ring < _kiln.target(machine.target)["limits"]["max_shared_bytes"]
 
 
-def four_slots(slot: int, machine: Machine) -> bool:
-    """Whether four slots fit, and leave no room for a second program."""
-    return 4 * slot > MORE_THAN_HALF and fits(4 * slot, machine)
+def fills(ring: int, machine: Machine) -> bool:
+    """Whether so many bytes of slots fit, and leave no room for a second program."""
+    return ring > MORE_THAN_HALF and fits(ring, machine)
 
 
 def fit_beside(steps: int, programs: int, machine: Machine) -> bool:

@@ -46,8 +46,8 @@ from kiln.kernels.attention.decode_configs import (
     begins_early,
     even_splits,
     fewest_splits,
+    fills,
     fit_beside,
-    four_slots,
     in_pairs,
     merging,
 )
@@ -508,7 +508,7 @@ def quantized_plan(
     # With eight bits one, with four slots, if launches can begin early (pages were not timed).
     ready = size == 128 and in_columns and bits == 8 and not paged and begins_early(machine, dependent, True)
     alone = fewest_splits(even_splits(tiles, workers), length, tokens)
-    one = ready and four_slots(slot, machine) and alone > 1 and tiles * alone <= workers
+    one = ready and fills(4 * slot, machine) and alone > 1 and tiles * alone <= workers
     one = one and length // alone <= LONGEST_OF_LANES
     if in_columns and bits == 4 and tiles < 2 * workers and tiles * length >= 3 * workers * 8 * LONG_SHARE:
         workers *= 3

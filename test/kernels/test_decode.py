@@ -435,6 +435,8 @@ def test_programs_of_eight_warps(paged):
     assert warps(8, 512) == warps(8, 256) == 8
     assert warps(8, 128) == warps(8, 1024) == warps(7, 512) == warps(8, 512, dependent=False) == 4
     assert warps(8, 512, splits=1) == warps(8, 512, machine=DEFAULT_GPU._replace(target="sm_120a")) == 4
+    # Slots of elements of one byte leave room for a second program.
+    assert decode_plan(8, 8, 4, 1, 128, 1, 512, DEFAULT_GPU, paged=paged).num_warps == 4
 
 
 def test_errors(rng):
