@@ -326,10 +326,17 @@ def test_rings_of_codes_that_begin_early():
     def plan(batch, length, bits=8, dependent=None, target=DEFAULT_GPU, **how):
         return quantized_plan(batch, 8, 4, 1, 128, bits, length, target, dependent=dependent, **how)
 
-    for batch, length in ((1, 2048), (1, 4096), (1, 32768), (8, 512), (8, 4096)):
+    for batch, length in ((1, 2048), (1, 4096), (1, 32768), (4, 512), (8, 1024), (8, 4096)):
         one = plan(batch, length)
         assert one.apart and one.stages == 4 and one.options(DEFAULT_GPU)["single_wave"]
         assert 100 <= 8 * batch * one.splits <= 132
+    # Up to 512 tokens for each of 33 to 66 heads are read by one program: 8 x 256 3.43 and 4.11, 8 x 512 5.02 and 5.41,
+    # 5 x 512 4.66 and 5.27; but 8 x 768 6.33 and 6.26, 4 x 512 4.41 and 4.22.
+    for batch, length in ((8, 256), (8, 512), (7, 512), (5, 512)):
+        one = plan(batch, length)
+        assert (one.splits, one.stages, one.apart, one.schedule) == (1, 4, True, "lanes")
+    assert plan(8, 768).splits == 2 and plan(4, 512).splits == 4
+    assert plan(8, 512, dependent=False).splits == plan(8, 512, bits=4).splits == 2
     # One share for each head is not divided among four slots' programs: two or three for each processor, as before.
     assert plan(9, 4096).splits == 3 and plan(16, 4096).splits == 2 and not plan(9, 4096).apart
     for other in (plan(1, 1024), plan(8, 32768), plan(64, 512), plan(1, 4096, bits=4), plan(1, 4096, paged=True),
