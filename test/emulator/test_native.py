@@ -75,11 +75,11 @@ def values(form: str) -> np.ndarray:
         kind, word = (np.float32, np.uint32) if ".f32" in form else (np.float64, np.uint64)
         found[:, :24] = rng.choice(np.array(FLOAT_EDGES, kind).view(word), (3, 24))
         found[:, 24:] = rng.standard_normal((3, 8)).astype(kind).view(word)
-    if ".f16x2" in form:  # between all numbers that a half may be rounded to, and halfway
-        halves = rng.integers(0, 0x7C00, (2, 16), np.uint16).view(np.float16).astype(np.float32)
-        found[0, :16], found[1, :16] = (halves.view(np.uint32) + rng.choice(NEAR_HALVES, (2, 16))).astype(np.uint32)
     else:
         found[:, :24] = rng.choice(np.array(EDGES, np.uint64), (3, 24))
+    if ".f16x2" in form:  # between all numbers that a half may be rounded to, and halfway
+        halves = rng.integers(0, 0x7C00, (2, 16), np.uint16).view(np.float16).astype(np.float32)
+        found[:2, 8:24] = halves.view(np.uint32) + rng.choice(NEAR_HALVES, (2, 16))
     return found
 
 
