@@ -213,9 +213,9 @@ def decode_plan(
     # With four slots, half of the processors read memory as fast as all, and nothing is handed in; so does a third what
     # launches that begin early have mostly asked for already.
     half = 0.9 * machine.processors <= 2 * tiles <= machine.processors and length <= LONGEST_OF_LANES
-    third = ready and 1 < alone <= 3 and length <= LONG_SHARE
-    alone_suits = four_fit and lanes == WARPS and splits is None
-    if alone_suits and not paged and (third or (half and (ready or (length >= LONG_SHARE and not early)))):
+    late = four_fit and lanes == WARPS and length >= LONG_SHARE and not early
+    third = ready and short_alone(tiles, length, machine)
+    if splits is None and not paged and (third or (half and (ready or late))):
         shares = 1
     steps = -(-length // (shares * tokens))
     # One wave of programs, or more sequences than processors.
@@ -247,7 +247,7 @@ def decode_plan(
     plan = replace(plan, in_turns=shares > 1, ahead=ahead, known=known, apart=apart)
     plan = replace(plan, early=early, asks=early and (single or not paged))
     plan = merging(replace(plan, rows=8 if narrow else tile, schedule="lanes" if by_lanes else "simple"))
-    if alone_suits and ready and half and 2 * tokens < length <= LONG_SHARE and fills(6 * slot, machine):
+    if splits is None and ready and half and 2 * tokens < length <= LONG_SHARE and fills(6 * slot, machine):
         return widened(plan, tile, length)
     return plan
 
@@ -350,6 +350,11 @@ def fits(ring: int, machine: Machine) -> bool:
 def fills(ring: int, machine: Machine) -> bool:
     """Whether so many bytes of slots fit, and leave no room for a second program."""
     return ring > MORE_THAN_HALF and fits(ring, machine)
+
+
+def short_alone(tiles: int, length: int, machine: Machine) -> bool:
+    """Whether one program reads a short sequence sooner than two or three that hand in, if launches begin early."""
+    return 1 < machine.processors // tiles <= 3 and length <= LONG_SHARE
 
 
 def fit_beside(steps: int, programs: int, machine: Machine) -> bool:

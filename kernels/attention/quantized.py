@@ -50,6 +50,7 @@ from kiln.kernels.attention.decode_configs import (
     fit_beside,
     in_pairs,
     merging,
+    short_alone,
 )
 from kiln.kernels.attention.kernel import LOG2_E
 from kiln.kernels.attention.scores import finite
@@ -515,8 +516,7 @@ def quantized_plan(
     elif tiles * length >= 2 * workers * LONG_SHARE and not one:
         workers *= 2
     splits = fewest_splits(even_splits(tiles, workers), length, tokens)
-    # Short sequences do not gain by two or three programs each, which hand in.
-    whole = ready and splits > 1 and even_splits(tiles, machine.processors) <= 3 and length <= LONG_SHARE
+    whole = ready and splits > 1 and short_alone(tiles, length, machine)
     splits = 1 if whole else splits
     # A third slot is worth its memory for whole sequences, unless they are short.
     stages = max(2, min(3, SHARED // 2 // slot)) if machine.gpu else 0
@@ -530,8 +530,7 @@ def quantized_plan(
             registers, stages = 128, 2
         elif length > 2 * LONG_SHARE:
             registers, stages = 168, 3
-    # Warps wait for one another where two share a group of keys. With eight bits, long whole sequences
-    # gain nothing.
+    # Warps wait for one another where two share a group of keys. With eight bits, long whole sequences gain nothing.
     by_lanes = in_columns and (tokens == MULTIPLE if bits == 4 else splits > 1 or whole)
     in_turns = machine.gpu and splits > 1 and not paged
     schedule = "lanes" if by_lanes else "simple"

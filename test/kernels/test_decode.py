@@ -335,7 +335,7 @@ def test_rings_of_codes_that_begin_early():
     for batch, length in ((8, 256), (8, 512), (7, 512), (5, 512)):
         one = plan(batch, length)
         assert (one.splits, one.stages, one.apart, one.schedule) == (1, 4, True, "lanes")
-    assert plan(8, 768).splits == 2 and plan(4, 512).splits == 4
+    assert plan(8, 768).splits == 2 and plan(4, 512).splits == 4 and plan(25, 512).splits == 2
     assert plan(8, 512, dependent=False).splits == plan(8, 512, bits=4).splits == 2
     # One share for each head is not divided among four slots' programs: two or three for each processor, as before.
     assert plan(9, 4096).splits == 3 and plan(16, 4096).splits == 2 and not plan(9, 4096).apart
@@ -419,6 +419,7 @@ def test_half_of_the_processors():
     # 9.30 and 8.35, 4 x 512 5.16 and 4.84.
     assert splits(8, 128, dependent=True) == splits(7, 512, dependent=True) == splits(5, 512, dependent=True) == 1
     assert splits(5, 1024, dependent=True) == 3 and splits(4, 512, dependent=True) == 4
+    assert splits(25, 512, dependent=True) == 3, "more heads than processors"
     # Only where four slots fit.
     small = DEFAULT_GPU._replace(target="sm_89")
     plan = decode_plan(8, 8, 4, 1, 128, 2, 512, small, dependent=True)
