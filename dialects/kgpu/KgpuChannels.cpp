@@ -157,6 +157,9 @@ LogicalResult ReceiveOp::verify() {
     return emitOpError("expected a channel that completes by groups (because only there does a warp wait for its own "
                        "copies), got one that completes by ")
            << stringifyCompletion(channel.getCompletion());
+  if (getUnless() && !getAgain()) // receive_c6
+    return emitOpError(
+        "expected `again` (because any other slot is waited for unconditionally), got a condition alone");
   return verifyParts(*this, getChannel().getType(), getParts());
 }
 

@@ -208,20 +208,25 @@ def Kgpu_ReceiveOp : Kgpu_ChannelStep<"receive"> {
     reads. `kiln-wait-by-warp` sets this, and `kiln-verify-channels` proves it again.
 
     `again` returns the parts of a slot that the role has received and not released, and waits for nothing: in a loop
-    that begins one step during the one before, an iteration takes over a slot this way.
+    that begins one step during the one before, an iteration takes over a slot this way. `again unless` a condition holds
+    which makes it another slot: the wait is there in either case, and a slot that is held is full.
 
     - `receive_c1`: the cursor has as many slots as the channel.
     - `receive_c2`: the results are the channel's parts.
     - `receive_c3`: `pending` is at least 0, and 0 unless the channel completes by groups.
     - `receive_c4`: with `again` the channel does not complete by groups: those are received with a barrier of the role.
     - `receive_c5`: `by_warp` only if the channel completes by groups.
+    - `receive_c6`: `unless` only with `again`.
 
     ```mlir
-    func.func @receive(%p: !kgpu.cursor<2>) {
+    func.func @receive(%p: !kgpu.cursor<2>, %other: i1) {
       %c = kgpu.channel threads fillers 4 readers 4 : !kgpu.channel<2 x (!kgpu.mem<32xf32, #layout.map<row_major [32]>>)>
       %m = kgpu.receive %c[%p] : !kgpu.channel<2 x (!kgpu.mem<32xf32, #layout.map<row_major [32]>>)>
         -> !kgpu.mem<32xf32, #layout.map<row_major [32]>>
       %n = kgpu.receive %c[%p] again : !kgpu.channel<2 x (!kgpu.mem<32xf32, #layout.map<row_major [32]>>)>
+        -> !kgpu.mem<32xf32, #layout.map<row_major [32]>>
+      %r = kgpu.receive %c[%p] again unless %other
+        : !kgpu.channel<2 x (!kgpu.mem<32xf32, #layout.map<row_major [32]>>)>
         -> !kgpu.mem<32xf32, #layout.map<row_major [32]>>
       %g = kgpu.channel groups warps_apart fillers 4 readers 4
         : !kgpu.channel<2 x (!kgpu.mem<32xf32, #layout.map<row_major [32]>>)>
@@ -236,13 +241,16 @@ def Kgpu_ReceiveOp : Kgpu_ChannelStep<"receive"> {
                        Arg<Kgpu_CursorType, "which slot">:$cursor,
                        Arg<DefaultValuedAttr<I32Attr, "0">, "groups that may be in flight">:$pending,
                        Arg<UnitAttr, "the role holds the slot already">:$again,
+                       Arg<Optional<I1>, "whether it is another slot after all">:$unless,
                        Arg<UnitAttr, "each warp reads only what it has copied">:$by_warp);
   let results = (outs Res<Variadic<Kgpu_MemType>, "its parts, to be read">:$parts);
-  let builders = [OpBuilder<(ins "::mlir::TypeRange":$parts, "::mlir::Value":$channel, "::mlir::Value":$cursor), [{
-    build($_builder, $_state, parts, channel, cursor, /*pending=*/0, /*again=*/false);
+  let builders = [OpBuilder<(ins "::mlir::TypeRange":$parts, "::mlir::Value":$channel, "::mlir::Value":$cursor,
+                                 CArg<"uint32_t", "0">:$pending), [{
+    build($_builder, $_state, parts, channel, cursor, pending, /*again=*/false, /*unless=*/::mlir::Value());
   }]>];
   let assemblyFormat = [{
-    $channel `[` $cursor `]` (`pending` $pending^)? (`again` $again^)? (`by_warp` $by_warp^)? attr-dict
+    $channel `[` $cursor `]` (`pending` $pending^)? (`again` $again^)? (`unless` $unless^)? (`by_warp` $by_warp^)?
+    attr-dict
     `:` type($channel) (`->` type($parts)^)?
   }];
 }

@@ -169,7 +169,7 @@ static bool anyReceived(kgpu::ChannelOp channel, llvm::function_ref<bool(Value)>
 
 static LogicalResult emitReceive(Lowering &lowering, kgpu::ReceiveOp op) {
   kgpu::ChannelOp channel = channelOf(op.getChannel());
-  if (op.getAgain())
+  if (op.getAgain() && !op.getUnless())
     return giveParts(lowering, op);
   if (!hasBarriers(channel)) {
     // After the barrier that follows (BarrierUse.h), what all threads have copied is visible; after that of a warp,

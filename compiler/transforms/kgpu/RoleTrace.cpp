@@ -279,8 +279,13 @@ LogicalResult RoleTrace::visitReceivedAgain(ReceiveOp op) {
 }
 
 LogicalResult RoleTrace::visitReceive(ReceiveOp op) {
-  if (op.getAgain())
-    return visitReceivedAgain(op);
+  if (op.getAgain()) {
+    bool other = op.getUnless() && decide(op.getUnless());
+    if (op.getUnless())
+      noteDecision(op, scalarOf(op.getUnless()).key);
+    if (!other)
+      return visitReceivedAgain(op);
+  }
   unsigned index = indexOf(op.getChannel());
   int64_t next = index < channels.size() && !uses[index].received.empty() ? uses[index].received.back() + 1 : 0;
   auto step = stepAt(op, op.getChannel(), op.getCursor(), next, "receives");

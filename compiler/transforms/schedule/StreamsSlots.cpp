@@ -82,9 +82,9 @@ void StreamsWriter::fill(const Streams::Group &group, IRMapping &map, Value &cur
   cursor = AdvanceOp::create(b, cursor.getType(), cursor);
 }
 
-void StreamsWriter::receive(const Streams::Group &group, Value cursor, bool again) {
+void StreamsWriter::receive(const Streams::Group &group, Value cursor, bool again, Value unless) {
   Ring &ring = rings[ringOf[group.front()]];
-  auto received = ReceiveOp::create(b, TypeRange(ring.memories), ring.channel, cursor, /*pending=*/0u, again);
+  auto received = ReceiveOp::create(b, TypeRange(ring.memories), ring.channel, cursor, /*pending=*/0u, again, unless);
   Slot slot{ringOf[group.front()], cursor, group.front()->getBlock(), {}};
   for (auto &[store, load] : throughHeld)
     if (llvm::is_contained(group, load))
@@ -163,7 +163,7 @@ void StreamsWriter::share(Value tile, Value cursor) {
 
 void StreamsWriter::beginShared(tile::DotOp dot, IRMapping &map, Value cursor) {
   Ring &ring = rings[*sharedRing];
-  auto slot = ReceiveOp::create(b, TypeRange(ring.memories), ring.channel, cursor, /*pending=*/0u, /*again=*/false);
+  auto slot = ReceiveOp::create(b, TypeRange(ring.memories), ring.channel, cursor);
   slots.push_back({*sharedRing, cursor, dot->getBlock(), {dot}});
   inside.stored.push_back({streams.sharedTile(dot), slot.getParts().front()});
   begin(dot, map);

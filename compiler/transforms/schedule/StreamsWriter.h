@@ -60,9 +60,11 @@ private:
   void cloneRotated(RotatedLoop &rotated, mlir::IRMapping &map, llvm::MutableArrayRef<mlir::Value> cursors);
   /// Receives the slot of `step` and begins its first product.
   void beginStep();
-  /// The rest of a step. `next`: the step that begins meanwhile, if there is one.
+  /// The rest of a step. `next`: the step that begins meanwhile.
   struct Step;
-  void cloneRest(RotatedLoop &rotated, mlir::IRMapping &map, llvm::MutableArrayRef<mlir::Value> cursors, Step *next);
+  void cloneRest(RotatedLoop &rotated, mlir::IRMapping &map, llvm::MutableArrayRef<mlir::Value> cursors, Step &next);
+  /// The product that the last step put off.
+  void makeDeferred(RotatedLoop &rotated, mlir::IRMapping &map, llvm::MutableArrayRef<mlir::Value> cursors);
   /// Passes over the block that a loop which puts off a product adds first: there was no step before.
   void skipFirst(RotatedLoop &rotated, mlir::IRMapping &map, llvm::MutableArrayRef<mlir::Value> cursors);
 
@@ -70,8 +72,8 @@ private:
   void makeRings(bool bySlots);
   void fill(const Streams::Group &group, mlir::IRMapping &map, mlir::Value &cursor);
   void reach(mlir::Value value, mlir::IRMapping &map);
-  /// `again`: the slot is held already.
-  void receive(const Streams::Group &group, mlir::Value cursor, bool again = false);
+  /// `again`: the slot is held already, `unless` this is true.
+  void receive(const Streams::Group &group, mlir::Value cursor, bool again = false, mlir::Value unless = {});
   void hasRead(mlir::Operation *reader, mlir::Block *place);
   mlir::Value memoryOf(const StreamFactor &factor, mlir::IRMapping &map);
   void begin(tile::DotOp dot, mlir::IRMapping &map);
@@ -132,7 +134,8 @@ private:
   struct Step {
     RotatedLoop &rotated;
     mlir::IRMapping map;
-    mlir::Value cursor; ///< of its slot
+    mlir::Value cursor; ///< of its slot; before it has begun, of the one before
+    mlir::Value comes;  ///< whether there is such a step, or else the one before is meant (null: it is the first)
     bool isDue = false, hasBegun = false;
   };
   Step *step = nullptr;               ///< in the block being written

@@ -300,6 +300,16 @@ func.func @receive_c5(%p: !kgpu.cursor<2>) {
 
 // -----
 
+!m = !kgpu.mem<32xf32, #layout.map<row_major [32]>>
+func.func @receive_c6(%p: !kgpu.cursor<2>, %other: i1) {
+  %c = kgpu.channel threads fillers 4 readers 4 : !kgpu.channel<2 x (!m)>
+  // expected-error @below {{expected `again` (because any other slot is waited for unconditionally), got a condition alone}}
+  %m = kgpu.receive %c[%p] unless %other : !kgpu.channel<2 x (!m)> -> !m
+  return
+}
+
+// -----
+
 !m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 func.func @copy_block_c1(%d: !tile.desc<tensor<64x64xf16>>, %p: !kgpu.cursor<2>, %i: i32) {
   %c = kgpu.channel groups fillers 4 readers 4 : !kgpu.channel<2 x (!m)>

@@ -1,5 +1,5 @@
-// A rotated loop begins the first product of the next step under the last ones of this step: a prologue, a loop of the
-// rest of a step and the first product of the next, an epilogue. Two slots suffice. The load role stays as it is.
+// A rotated loop begins the first product of the next step under the last ones of this step: a prologue, then a loop of
+// the rest of a step and the first product of the next. Two slots suffice. The load role stays as it is.
 //
 // Groups share dS through two slots, and make dq's part of a step in the next one: nobody waits for what others store in
 // the same step. The first step makes that of zeros, which the add role passes over.
@@ -41,8 +41,9 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "rotated", kgpu.sta
 // CHECK:       %[[A0:.*]] = kgpu.warpgroup_mma %[[HELD]]#0
 // CHECK:       %[[SCORE0:.*]] = kgpu.mma_wait %[[A0]] pending 0
 // CHECK-NOT:   kgpu.release
-// CHECK:       scf.for {{.*}} iter_args(%[[K:[^ ]*]] = %{{[^,]*}}, %[[V:[^ ]*]] = %{{[^,]*}}, %[[AT:[^ ]*]] = %[[C0]], %[[BEFORE:[^ ]*]] = %[[Z0]], %[[OUT:[^ ]*]] = %{{[^,]*}}, %[[SCORE:[^ ]*]] = %[[SCORE0]])
-// CHECK:         %[[NEXT:.*]] = kgpu.advance %[[AT]]
+// CHECK:       %[[SUMS:.*]]:6 = scf.for %[[I:.*]] = %{{.*}} to %{{.*}} step %[[WIDTH:[^ ]*]] iter_args(%[[K:[^ ]*]] = %{{[^,]*}}, %[[V:[^ ]*]] = %{{[^,]*}}, %[[AT:[^ ]*]] = %[[C0]], %[[BEFORE:[^ ]*]] = %[[Z0]], %[[OUT:[^ ]*]] = %{{[^,]*}}, %[[SCORE:[^ ]*]] = %[[SCORE0]])
+// CHECK:         %[[LEFT:.*]] = arith.subi %[[END:.*]], %[[I]]
+// CHECK-NEXT:    %[[COMES:.*]] = arith.cmpi ugt, %[[LEFT]], %[[WIDTH]]
 // CHECK:         %[[S:.*]]:4 = kgpu.receive %[[WALKED]][%[[AT]]] again
 // CHECK:         %[[B:.*]] = kgpu.warpgroup_mma %[[HELD]]#1
 // CHECK:         kgpu.local_load %[[S]]#1
@@ -64,8 +65,14 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "rotated", kgpu.sta
 // CHECK-NEXT:    kgpu.release %[[SHARED]][%[[BEFORE]]]
 // CHECK:         %[[FREE:.*]] = kgpu.acquire %[[PARTS]][%[[OUT]]]
 // CHECK-NEXT:    kgpu.local_store %[[PART]], %[[FREE]]
-// The next step's scores begin once the part has left its registers.
-// CHECK:         %[[S1:.*]]:4 = kgpu.receive %[[WALKED]][%[[NEXT]]] : <2 x
+// The next step's scores begin once the part has left its registers. Behind the last step they are its own again, and
+// its slot is held already.
+// CHECK:         %[[NEXT:.*]] = scf.if %[[COMES]]
+// CHECK-NEXT:      %[[MOVED:.*]] = kgpu.advance %[[AT]]
+// CHECK-NEXT:      scf.yield %[[MOVED]]
+// CHECK-NEXT:    } else {
+// CHECK-NEXT:      scf.yield %[[AT]]
+// CHECK:         %[[S1:.*]]:4 = kgpu.receive %[[WALKED]][%[[NEXT]]] again unless %[[COMES]]
 // CHECK:         %[[A1:.*]] = kgpu.warpgroup_mma %[[HELD]]#0
 // CHECK-NEXT:    kgpu.fence_async
 // CHECK-NEXT:    kgpu.commit %[[PARTS]][%[[OUT]]]
@@ -74,14 +81,13 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "rotated", kgpu.sta
 // CHECK-NEXT:    %[[SCORE1:.*]] = kgpu.mma_wait %[[A1]] pending 0
 // CHECK-NEXT:    kgpu.release %[[WALKED]][%[[AT]]]
 // CHECK-NEXT:    scf.yield %{{[^,]*}}, %{{[^,]*}}, %[[NEXT]], %[[OWN]], %[[LATER]], %[[SCORE1]]
-// The rest of the last step, and its own part.
-// CHECK:       kgpu.receive %[[WALKED]][%[[LAST:.*]]] again
-// CHECK-COUNT-4: kgpu.warpgroup_mma
-// CHECK:       kgpu.commit %[[PARTS]]
+// The last step's own part; its scores are not used again.
+// CHECK:       kgpu.receive %[[SHARED]][%[[SUMS]]#3]
 // CHECK-COUNT-1: kgpu.warpgroup_mma
 // CHECK-NOT:   kgpu.warpgroup_mma
-// CHECK:       kgpu.release %[[WALKED]][%[[LAST]]]
+// CHECK:       kgpu.acquire %[[PARTS]][%[[SUMS]]#4]
 // CHECK:       kgpu.commit %[[PARTS]]
+// CHECK:       scf.yield %[[SUMS]]#0, %[[SUMS]]#1 :
 // CHECK:     } else {
 // CHECK-NEXT:  scf.yield
 // The result leaves through the memory of the keys.

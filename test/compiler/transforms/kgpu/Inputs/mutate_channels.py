@@ -132,7 +132,11 @@ def mutants(kernel: str) -> Iterator[tuple[str, str]]:
         if match := GIVEN.match(line):
             # A slot that is held may be received again any number of times, but not for the first time.
             if "] again" in line:
-                yield f"for the first time {where}", replaced(lines, number, [line.replace("] again", "]")])
+                first = re.sub(r"\] again( unless %\w+)?", "]", line)
+                yield f"for the first time {where}", replaced(lines, number, [first])
+                if "] again unless" in line:
+                    always = re.sub(r"\] again unless %\w+", "] again", line)
+                    yield f"without waiting {where}", replaced(lines, number, [always])
             else:
                 again = line.replace(match[2], "%again_of", 1)
                 yield f"twice {where}", replaced(lines, number, [line, again])
