@@ -48,8 +48,13 @@ static constexpr int64_t kStreamsSpill = 64;
 
 // Lines of instructions from which a kernel of the schedule `attention` is assembled by -O1, unless it then spills.
 // That takes a fifth less time; the order of such a kernel is its schedule's, and its code is as fast
-// (compiler/transforms/schedule/RATIONALE.md).
+// (compiler/transforms/schedule/RATIONALE.md). Three groups of warps have too few registers for that: -O1 spilled some.
 static constexpr size_t kLongAttention = 2750;
+static constexpr int64_t kThreadsOfTwoGroups = 384;
+
+static bool isAssembledFast(const artifact::CudaLaunch &cuda, StringRef ptx) {
+  return cuda.attends && cuda.threads <= kThreadsOfTwoGroups && ptx.count(";\n") >= kLongAttention;
+}
 
 namespace {
 
@@ -555,7 +560,7 @@ void Compilation::finishAssembly(std::string ptx) {
   // With the options that the text was made with, whichever stage this compile started from.
   const llvm::json::Object *made = result.metadata.extra.getObject("options");
   bool lineInfo = made && made->getBoolean("line_info").value_or(false);
-  int level = cuda.attends && StringRef(ptx).count(";\n") >= kLongAttention ? 1 : 3;
+  int level = isAssembledFast(cuda, ptx) ? 1 : 3;
   {
     Timer timer(result, "ptxas");
     auto assemble = [&](StringRef text) {
