@@ -139,12 +139,12 @@ static bool isUneven(const llvm::SCEV *value, const llvm::Loop &loop, llvm::Scal
          !evolution.hasComputableLoopEvolution(sum, &loop);
 }
 
-/// Whether a number grows by the same step in each turn of a loop and is only converted to floating point. (Addresses
-/// are left to loop strength reduction, which folds constants into them.)
-static bool becomesFloat(const llvm::Instruction &sum, const llvm::SCEV *value, const llvm::Loop &loop) {
+/// Whether a number grows by the same step in each turn of a loop and is only converted to floating point or compared.
+/// (Addresses are left to loop strength reduction, which folds constants into them.)
+static bool isDistance(const llvm::Instruction &sum, const llvm::SCEV *value, const llvm::Loop &loop) {
   auto *advancing = llvm::dyn_cast<llvm::SCEVAddRecExpr>(value);
   return advancing && advancing->getLoop() == &loop && !sum.use_empty() &&
-         llvm::all_of(sum.users(), llvm::IsaPred<llvm::SIToFPInst>);
+         llvm::all_of(sum.users(), llvm::IsaPred<llvm::SIToFPInst, llvm::ICmpInst>);
 }
 
 /// Such sums of a block that differ only by constants, as the distances of a thread's keys from its queries, become one
@@ -169,7 +169,7 @@ static void shareSums(llvm::Function &function, llvm::FunctionAnalysisManager &f
         if (!sum || !instruction.getType()->isIntegerTy(32))
           continue;
         const llvm::SCEV *value = evolution.getSCEV(&instruction);
-        if (!isUneven(value, *loop, evolution) && !becomesFloat(instruction, value, *loop))
+        if (!isUneven(value, *loop, evolution) && !isDistance(instruction, value, *loop))
           continue;
         std::optional<llvm::APInt> more;
         auto own = std::find_if(groups.begin() + before, groups.end(), [&](const Group &group) {

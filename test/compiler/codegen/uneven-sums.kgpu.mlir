@@ -1,7 +1,7 @@
 // Sixteen or more sums of a loop's counter and a loaded value that differ only by constants become one sum, frozen, plus
 // each constant: loop strength reduction would try all combinations of their terms, and does not look beyond a frozen
 // value. Fifteen sums stay as they are, and so do those of a loop that contains another, and sums that grow by the same
-// step in each turn, unless they are only converted to floating point.
+// step in each turn, unless they are only converted to floating point or compared.
 // DEFINE: %{kiln} = %python -m kiln.cli compile --target sm_90a --to llvm
 // RUN: %{kiln} %s | FileCheck %s
 // RUN: sed 's/512/480/g' %s > %t.few.kgpu.mlir
@@ -10,6 +10,8 @@
 // RUN: %{kiln} %t.even.kgpu.mlir | FileCheck %s --check-prefix=EVEN
 // RUN: sed -e 's|// float: ||' -e 's/, %distances :/, %bits :/' %t.even.kgpu.mlir > %t.float.kgpu.mlir
 // RUN: %{kiln} %t.float.kgpu.mlir | FileCheck %s --check-prefix=FLOAT
+// RUN: sed -e 's|// compared: ||' -e 's/, %distances :/, %bits :/' %t.even.kgpu.mlir > %t.compared.kgpu.mlir
+// RUN: %{kiln} %t.compared.kgpu.mlir | FileCheck %s --check-prefix=COMPARED
 // RUN: sed 's|// inner: ||' %s > %t.outer.kgpu.mlir
 // RUN: %{kiln} %t.outer.kgpu.mlir | FileCheck %s --check-prefix=OUTER
 
@@ -46,6 +48,14 @@
 // FLOAT: sitofp i32 %[[BASE]] to float
 // FLOAT-NEXT: sitofp i32 %[[SECOND]] to float
 
+// COMPARED: %[[I:[0-9]+]] = phi i32
+// COMPARED: %[[FIRST:[0-9]+]] = add nuw i32 %[[I]], %
+// COMPARED-NEXT: %[[BASE:[0-9]+]] = freeze i32 %[[FIRST]]
+// COMPARED-NEXT: %[[SECOND:[0-9]+]] = add i32 %[[BASE]], 32
+// COMPARED-COUNT-14: add i32 %[[BASE]], {{[0-9]+}}
+// COMPARED: icmp ult i32 %[[BASE]], %
+// COMPARED-NEXT: icmp ult i32 %[[SECOND]], %
+
 // OUTER-NOT: freeze
 // OUTER: %[[V:[0-9]+]] = load i32
 // OUTER-COUNT-16: add i32 %{{[^,]+}}, %[[V]]
@@ -68,6 +78,9 @@ module attributes {kgpu.num_warps = 1 : i32} {
       %distances = arith.subi %vs, %keys : tensor<512xi32, #b>
       // float: %floats = arith.sitofp %distances : tensor<512xi32, #b> to tensor<512xf32, #b>
       // float: %bits = arith.bitcast %floats : tensor<512xf32, #b> to tensor<512xi32, #b>
+      // compared: %ns = tile.splat %n : i32 -> tensor<512xi32, #b>
+      // compared: %less = arith.cmpi ult, %distances, %ns : tensor<512xi32, #b>
+      // compared: %bits = arith.extui %less : tensor<512xi1, #b> to tensor<512xi32, #b>
       %row = arith.muli %i, %c512 : i32
       %base = tile.addptr %y, %row : !tile.ptr<i32>, i32
       %bases = tile.splat %base : !tile.ptr<i32> -> tensor<512x!tile.ptr<i32>, #b>
