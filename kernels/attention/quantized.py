@@ -56,6 +56,7 @@ from kiln.kernels.attention.kernel import LOG2_E
 from kiln.kernels.attention.scores import finite
 from kiln.kernels.attention.widening import (
     SMALLER,
+    anything,
     factors,
     fours,
     fours_and_bytes,
@@ -296,8 +297,11 @@ def scores_of_four(k: Codes, of_all, start, last, low_queries, high_queries, PLA
     of_low = product_less(low_queries, low_step[:, None, :], of_both)
     columns = turned(side_by_side(of_low, of_both))
     zeros = side_by_side(low_zero, sum_of(low_zero, high_zero))[:, None, :]
-    beside = kl.dot(kl.broadcast_to(zeros, (PLAN.lanes, 16, PLAN.size)), columns)
-    beside = kl.broadcast_to(beside[:, None], (PLAN.lanes, TOKENS // 16, 16, PLAN.rows))
+    # Sixteen rows, of which eight are used.
+    zeros = kl.broadcast_to(zeros, (PLAN.lanes, 8, PLAN.size))
+    rows = kl.permute(kl.join(zeros, anything(zeros)), 0, 3, 1, 2).reshape(PLAN.lanes, 16, PLAN.size)
+    beside, _ = kl.split(kl.permute(kl.dot(rows, columns).reshape(PLAN.lanes, 2, 8, PLAN.rows), 0, 2, 3, 1))
+    beside = kl.broadcast_to(beside[:, None], (PLAN.lanes, TOKENS // 8, 8, PLAN.rows))
     return kl.dot(key, columns, beside.reshape(PLAN.lanes, TOKENS, PLAN.rows))
 
 
