@@ -297,7 +297,9 @@ def scores_of_four(k: Codes, of_all, start, last, low_queries, high_queries, PLA
     of_low = product_less(low_queries, low_step[:, None, :], of_both)
     columns = turned(side_by_side(of_low, of_both))
     zeros = side_by_side(low_zero, sum_of(low_zero, high_zero))[:, None, :]
-    # Sixteen rows, of which eight are used.
+    if TOKENS == 16:
+        return kl.dot(key, columns, kl.dot(kl.broadcast_to(zeros, (PLAN.lanes, 16, PLAN.size)), columns))
+    # Eight rows are enough, of sixteen.
     zeros = kl.broadcast_to(zeros, (PLAN.lanes, 8, PLAN.size))
     rows = kl.permute(kl.join(zeros, anything(zeros)), 0, 3, 1, 2).reshape(PLAN.lanes, 16, PLAN.size)
     beside, _ = kl.split(kl.permute(kl.dot(rows, columns).reshape(PLAN.lanes, 2, 8, PLAN.rows), 0, 2, 3, 1))

@@ -231,6 +231,6 @@ def _same(x):
 
 @kiln.jit
 def anything(like):
-    """Numbers that nobody has written, in registers that are nobody's: for rows of a product whose results nobody reads.
-    Rows repeated instead would be copied, since a product reads adjacent registers."""
+    """Numbers that nobody has written, in registers that are nobody's: for rows of a product whose results nobody
+    reads. Rows repeated instead would be copied, since a product reads adjacent registers."""
     return kl.inline_asm_elementwise("", "=r,r", [like], kl.float16, True, 2, portable=_same)

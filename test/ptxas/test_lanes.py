@@ -81,8 +81,8 @@ def test_copies_share_an_address():
 
 
 def test_rows_that_nobody_reads_are_not_filled():
-    """Zeros of four-bit keys are eight of the sixteen rows of their product: the registers of the others, the second and
-    fourth of each part of 16 channels, are written nowhere."""
+    """Zeros of four-bit keys are eight of the sixteen rows of their product: the registers of the others, the second
+    and fourth of each part of 16 channels, are written nowhere."""
     ptx = decoding(64, 4096, 4).compile("sm_90a", to="ptx").output
     products = re.findall(r"mma\.sync\S*\s*\{[^}]*\},\s*\{([^}]*)\}", ptx)
     uses = Counter(re.findall(r"%r\d+\b", ptx))
