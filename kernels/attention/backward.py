@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -547,15 +548,12 @@ class Backward:
         """Launches the kernels with a plan, by default one that fits."""
         if plan is not None:
             return self.run(plan)
-        plan = self.planned(self.fetched)
-        if not plan.schedule:
-            return self.run(plan)
         # A plan knows little of what terms and masks need: together they may take more registers than a thread has.
         visible, terms = self.visible, self.terms or Terms()
         starts = self.described["q"].starts
         seen = visible.CAUSAL, visible.left is None, visible.right is None, visible.MOD, starts is None
         bent = terms.softcap, terms.slopes is None, beside_scores(self.terms), terms.MOD
-        for tried in (plan, dataclasses.replace(plan, rotated=False)) if plan.rotated else (plan,):
+        for tried in self.scheduled():
             kind = tried, self.sizes, self.machine, seen, bent
             if kind not in _TOO_MUCH:
                 try:
@@ -564,26 +562,44 @@ class Backward:
                     _TOO_MUCH.add(kind)
         return self.run(self.planned(False))
 
-    def planned(self, fetched: bool) -> BackwardPlan:
+    def scheduled(self) -> Iterator[BackwardPlan]:
+        """Plans with a schedule, each of which takes fewer registers than the one before."""
+        plan = self.planned(self.fetched)
+        if not plan.schedule:
+            return
+        yield plan
+        if plan.rotated:
+            yield dataclasses.replace(plan, rotated=False)
+        if plan.atomics:
+            yield self.planned(True, alone=True)
+        yield self.planned(True, alone=True, crowded=True)
+
+    def planned(self, fetched: bool, alone: bool = False, crowded: bool = False) -> BackwardPlan:
+        """``alone``: with dq by its own kernel; ``crowded``: in as few registers as there are plans for."""
         q, k = self.described["q"], self.described["k"]
         terms, visible = self.terms, self.visible
         # The derivative of a cap takes as many registers as scores do; a bias is loaded into as many.
         many = terms is not None and (terms.slopes is not None or visible.left is not None)
         bent = terms is not None and (terms.softcap is not None or terms.MOD is not None)
-        crowded = bent or (terms is not None and terms.bias is not None and (many or not beside_scores(terms)[1]))
+        crowded |= bent or (terms is not None and terms.bias is not None and (many or not beside_scores(terms)[1]))
+        # So do both ends of a window with wide heads: 64 queries per step spill 200 bytes.
+        crowded |= max(self.sizes) > 64 and visible.left is not None and visible.right is not None
         plain = terms is None and visible.left is None
+        window = visible.left if terms is None and visible.CAUSAL and self.turned is None else None
         # Sums in memory were not tried with varying lengths.
-        if self.deterministic:
+        along = None
+        if not alone and self.deterministic:
             along = "in turns" if self.knows_turns else None
-        else:
+        elif not alone:
             along = "in any order" if q.starts is None else None
         shape = q.longest, k.longest, self.sizes, q.data.itemsize
         heads = q.batches * q.heads
         sharing = q.heads // max(k.heads, 1)
-        plan = backward_plan(*shape, fetched, visible.CAUSAL, self.machine, plain, crowded, along, heads, sharing)
+        about = plain, crowded, along, heads, sharing, window
+        plan = backward_plan(*shape, fetched, visible.CAUSAL, self.machine, *about)
         if self.turned is not None and plan.rotated:
-            # Walking lists of blocks takes registers that 128 queries per step, or heads of 128, do not have left.
-            plan = dataclasses.replace(plan, m=64, rotated=max(self.sizes) <= 64)
+            # Walking lists of blocks takes registers that 128 queries per step do not have left.
+            plan = dataclasses.replace(plan, m=64)
         return plan
 
     def run(self, plan: BackwardPlan) -> None:

@@ -10,6 +10,9 @@ from typing import Any
 from kiln.kernels.attention.configs import Lengths, _capabilities, order
 from kiln.kernels.machine import CPU, Machine, options
 
+# Tokens of a window from which dq is made along with dk: programs of fewer steps are faster without.
+LEAST_WINDOW = 1024
+
 
 @dataclass(frozen=True)
 class BackwardPlan:
@@ -84,11 +87,13 @@ def backward_plan(
     along: str | None = "in turns",
     heads: int = 1,
     sharing: int = 1,
+    window: int | None = None,
 ) -> BackwardPlan:
     """For heads of ``size`` elements (padded) of ``itemsize`` bytes, and their values; ``fetched``: the copy engine
     reads all arrays; ``plain``: no terms are applied to scores, and no window ends to the left; ``crowded``: terms
     take more than the spare registers; ``along``: how dq may be summed along with dk, "in turns" or "in any order"
-    (None: not at all); ``heads``: heads of queries, over all batches, of which ``sharing`` share a head of keys."""
+    (None: not at all); ``heads``: heads of queries, over all batches, of which ``sharing`` share a head of keys;
+    ``window``: tokens that a causal window reaches back, where it is all that is not plain."""
     side = max(sizes)
 
     def block(tokens: int) -> int:
@@ -123,7 +128,8 @@ def backward_plan(
         walkers = max(1, heads // sharing)
         # Fewer than two programs for each processor mostly wait for each other's turns: seven products are faster.
         close = in_turns and walkers * blocks < 2 * machine.processors
-        if plain and along and sizes in ((64, 64), (128, 128)) and not close:
+        reaches = window is not None and window >= LEAST_WINDOW
+        if (plain or reaches) and along and sizes in ((64, 64), (128, 128)) and not close:
             # dq's part of a step has elements as rows, 64 for each group, where there are fewer queries. Where dq is
             # made apart, other groups' products fill gaps, and beginning the next step's scores early costs 2 to 4 %.
             m, dq_n = (64, 64) if side > 64 else (128, 160)
@@ -133,6 +139,8 @@ def backward_plan(
                 near = max(1, machine.l2_bytes * 3 // 8 // (tokens * side * 4 * itemsize))
                 least = -(-machine.processors * 2 // blocks)
                 count = min(near, walkers) if in_turns else even_heads(walkers, max(near, least))
+                if reaches and side <= 64:
+                    count = even_heads(walkers, 16)  # of all that they walk, only the windows are in the L2 at once
             else:
                 # As few as keep all processors busy, twice as many in turns.
                 count = even_heads(walkers, max(1, round(machine.processors * (2 if in_turns else 1) / blocks)))

@@ -62,6 +62,11 @@ def test_windows(rng, in_orders):
     check(rng, in_orders, 260, 260, window=(195, 10), softcap=2.0)
 
 
+def test_windows_of_wide_heads(rng, in_orders):
+    """Of half as many queries per step."""
+    check(rng, in_orders, 160, 260, size=128, window=(70, 10))
+
+
 def test_three_groups(rng, in_orders):
     """The plan for long heads of 64: 192 keys by 48 queries per step, and 192 queries by 80 keys."""
     options = {"plan": BackwardPlan(48, 192, 192, 80, "streams", consumers=3, dq_consumers=3, rows=128, atomics=False)}
@@ -115,6 +120,15 @@ def test_dq_in_turns(rng, in_orders, size, queries, rotated, causal, right, toke
     window = None if right is None else (-1, right)
     plan = BackwardPlan(queries, 128, 128, 64, "streams", rows=64, rotated=rotated, in_turns=True, together=2)
     check_plan(rng, in_orders, tokens, size, plan, causal=causal, deterministic=True, window=window)
+
+
+@pytest.mark.parametrize("tokens", [(330, 330), (130, 300)], ids=str)
+@pytest.mark.parametrize(("size", "queries", "deterministic"), [(64, 128, True), (64, 128, False), (128, 64, True)])
+def test_windows_beside_dk(rng, in_orders, size, queries, deterministic, tokens):
+    """Queries are walked in three loops, of which the one without a mask is rotated. What is left of a window's end
+    belongs to earlier blocks of keys, whose turns come later."""
+    plan = BackwardPlan(queries, 128, 128, 64, "streams", rows=64, rotated=True, in_turns=deterministic, together=2)
+    check_plan(rng, in_orders, tokens, size, plan, causal=True, deterministic=deterministic, window=(140, 0))
 
 
 @pytest.mark.parametrize("tokens", [(64, 130), (200, 128), (130, 300)], ids=str)

@@ -5,16 +5,19 @@ import numpy as np
 import pytest
 from covering import covering, parametrize
 from harness import DTYPES, random
+from kiln import errors
 from kiln.kernels.attention import (
     attention,
     attention_backward,
     attention_varlen,
     attention_varlen_backward,
+    backward,
     reference,
 )
 from kiln.kernels.attention.backward_configs import backward_plan, even_heads
+from kiln.kernels.case import blank
 from kiln.kernels.launches import launches_of
-from kiln.kernels.machine import DEFAULT_GPU
+from kiln.kernels.machine import DEFAULT_GPU, planning_for
 from test_attention_forms import (
     ALL_LENGTHS,
     FACTORS,
@@ -366,6 +369,32 @@ def test_full_heads_run_together_as_measured(size, tokens, in_turns):
     assert found.rotated and found.in_turns == in_turns and times[found.together] <= 1.01 * min(times.values())
 
 
+# The same of windows of 1024 tokens that end at the query; None: seven products. Of 256 tokens seven are faster.
+MEASURED_WINDOWS = {
+    (64, 4096, True): {None: 992, 1: 991, 4: 949, 11: 913, 16: 894, 128: 1137},
+    (64, 4096, False): {None: 992, 1: 876, 4: 865, 13: 887, 16: 866, 128: 1087},
+    (64, 16384, True): {None: 1056, 1: 1063, 2: 1076, 4: 1023, 16: 971, 32: 995},
+    (64, 16384, False): {None: 1056, 1: 935, 4: 947, 16: 947, 32: 953},
+    (128, 4096, True): {None: 841, 1: 786, 4: 776, 5: 746, 16: 789, 64: 1085},
+    (128, 4096, False): {None: 841, 1: 729, 4: 717, 11: 712, 16: 720, 64: 856},
+    (128, 16384, True): {None: 902, 1: 822, 4: 830, 16: 844},
+}
+
+
+@pytest.mark.parametrize(("size", "tokens", "in_turns"), MEASURED_WINDOWS)
+def test_long_windows_make_dq_along_with_dk(size, tokens, in_turns):
+    along = "in turns" if in_turns else "in any order"
+    heads = 16384 // tokens * 2048 // size
+    shape = tokens, tokens, (size, size), 2, True, True, DEFAULT_GPU
+    options = {"plain": False, "along": along, "heads": heads}
+    times = MEASURED_WINDOWS[size, tokens, in_turns]
+    found = backward_plan(*shape, **options, window=1024)
+    assert found.rotated and found.atomics and found.in_turns == in_turns
+    assert times[found.together] <= 1.05 * min(times.values())
+    short = backward_plan(*shape, **options, window=256)
+    assert not short.atomics and short == backward_plan(*shape, **options)
+
+
 def test_causal_heads_in_turns_stay_in_the_cache():
     """What their programs walk and add to takes at most three eighths of the L2."""
     found = backward_plan(4096, 4096, (128, 128), 2, True, True, DEFAULT_GPU, heads=64)
@@ -385,3 +414,29 @@ def test_turns_need_two_programs_for_each_processor(size, heads, in_turns):
 def test_the_last_heads_are_as_many(heads, least, found):
     assert even_heads(heads, least) == found
     assert found == heads or heads % found == 0 or heads % found >= least
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("window", [None, (1024, 0), (1023, 0)], ids=str)
+def test_a_plan_that_does_not_fit_gives_way(monkeypatch, window):
+    """The next step's scores no longer begin early, dq gets its own kernel, then there are fewer queries per step, and
+    last no roles. Short windows begin with a kernel for dq."""
+    tried = []
+
+    def run(self, plan):
+        tried.append((plan.schedule, plan.rotated, plan.atomics, plan.m))
+        if plan.schedule:
+            raise errors.ResourceError("bytes per thread beyond the registers of its role", 2, 1)
+
+    monkeypatch.setattr(backward.Backward, "run", run)
+    monkeypatch.setattr(backward, "_TOO_MUCH", set())
+    q, lse = blank((1, 4096, 32, 128), "float16"), blank((1, 32, 4096), "float32")
+    call = lambda: attention_backward(q, q, q, q, lse, q, causal=True, window=window)  # noqa: E731
+    alone = [("streams", False, False, 64), ("streams", False, False, 32)]
+    along = [] if window == (1023, 0) else [("streams", True, True, 64), ("streams", False, True, 64)]
+    with planning_for(DEFAULT_GPU):
+        call()
+        assert tried == [*along, *alone, (None, False, True, 32)]
+        tried.clear()
+        call()
+        assert tried == [(None, False, True, 32)]

@@ -147,7 +147,19 @@ def test_lists_of_blocks_keep_64_queries_per_step(size):
         lambda: flex_attention_backward(q, q, q, q, lse, q, block_mask=mask, deterministic=False), of_target("sm_90a")
     )
     (launch,) = (launch for launch in found if launch.kernel.__name__ == "keys_kernel")
-    assert launch.options["schedule"] == ("rotated" if size == 64 else "streams")
+    assert launch.options["schedule"] == "rotated"
+    launch.compile("sm_90a")
+
+
+@pytest.mark.parametrize("size", [64, 128])
+@pytest.mark.parametrize(
+    ("window", "schedule"), [((1024, 0), "rotated"), ((1000, 0), "streams"), ((1024, 1024), "streams")], ids=str
+)
+def test_first_plans_of_windows_fit(size, window, schedule):
+    """Long ones that end at the query make dq along with dk."""
+    options = {"window": window, "causal": not window[1], "deterministic": False}
+    launch = launches(size, tokens=4096, **options)["keys_kernel"]
+    assert launch.options["schedule"] == schedule
     launch.compile("sm_90a")
 
 
