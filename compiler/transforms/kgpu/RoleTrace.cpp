@@ -37,6 +37,12 @@ void RoleTrace::noteDecision(Operation *op, unsigned key) {
       uses[index].decisions.insert({key, op});
 }
 
+bool RoleTrace::decideFor(Operation *op, Value condition) {
+  bool holds = decide(condition);
+  noteDecision(op, scalarOf(condition).key);
+  return holds;
+}
+
 LogicalResult RoleTrace::visitFor(scf::ForOp loop) {
   Scalar begin = scalarOf(loop.getLowerBound()), width = scalarOf(loop.getStep());
   if (width.value && *width.value < 1 && (!known(width) || known(width) == width.value))
@@ -80,8 +86,7 @@ LogicalResult RoleTrace::visitFor(scf::ForOp loop) {
 }
 
 LogicalResult RoleTrace::visitIf(scf::IfOp branch) {
-  bool taken = decide(branch.getCondition());
-  noteDecision(branch, scalarOf(branch.getCondition()).key);
+  bool taken = decideFor(branch, branch.getCondition());
   Region &region = taken ? branch.getThenRegion() : branch.getElseRegion();
   if (!region.empty() && failed(visit(region.front())))
     return failure();
@@ -279,13 +284,8 @@ LogicalResult RoleTrace::visitReceivedAgain(ReceiveOp op) {
 }
 
 LogicalResult RoleTrace::visitReceive(ReceiveOp op) {
-  if (op.getAgain()) {
-    bool other = op.getUnless() && decide(op.getUnless());
-    if (op.getUnless())
-      noteDecision(op, scalarOf(op.getUnless()).key);
-    if (!other)
-      return visitReceivedAgain(op);
-  }
+  if (op.getAgain() && !(op.getUnless() && decideFor(op, op.getUnless())))
+    return visitReceivedAgain(op);
   unsigned index = indexOf(op.getChannel());
   int64_t next = index < channels.size() && !uses[index].received.empty() ? uses[index].received.back() + 1 : 0;
   auto step = stepAt(op, op.getChannel(), op.getCursor(), next, "receives");
@@ -317,12 +317,8 @@ LogicalResult RoleTrace::checkIdle(Operation *op, unsigned channel, int64_t plac
 }
 
 LogicalResult RoleTrace::visitRelease(ReleaseOp op) {
-  if (Value when = op.getWhen()) {
-    bool taken = decide(when);
-    noteDecision(op, scalarOf(when).key);
-    if (!taken)
-      return success();
-  }
+  if (op.getWhen() && !decideFor(op, op.getWhen()))
+    return success();
   unsigned index = indexOf(op.getChannel());
   int64_t place = index < channels.size() ? uses[index].nextRelease() : 0;
   if (failed(stepAt(op, op.getChannel(), op.getCursor(), place, "releases")))

@@ -103,6 +103,8 @@ private:
 
   /// Records an op that determines how often the steps in it run.
   void noteDecision(mlir::Operation *op, unsigned key);
+  /// Decides the condition of such an op.
+  bool decideFor(mlir::Operation *op, mlir::Value condition);
   unsigned indexOf(mlir::Value channel);
   ChannelOp at(unsigned channel) { return channels[channel]; }
 
