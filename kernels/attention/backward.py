@@ -582,15 +582,16 @@ class Backward:
         many = terms is not None and (terms.slopes is not None or visible.left is not None)
         bent = terms is not None and (terms.softcap is not None or terms.MOD is not None)
         crowded |= bent or (terms is not None and terms.bias is not None and (many or not beside_scores(terms)[1]))
-        # So do both ends of a window with wide heads: 64 queries per step spill 200 bytes.
-        crowded |= max(self.sizes) > 64 and visible.left is not None and visible.right is not None
+        # So do both ends of a window with heads of 128: 64 queries per step spill 200 bytes.
+        crowded |= max(self.sizes) > 112 and visible.left is not None and visible.right is not None
         plain = terms is None and visible.left is None
         window = visible.left if terms is None and visible.CAUSAL and self.turned is None else None
         # Sums in memory were not tried with varying lengths.
-        along = None
-        if not alone and self.deterministic:
+        if alone:
+            along = None
+        elif self.deterministic:
             along = "in turns" if self.knows_turns else None
-        elif not alone:
+        else:
             along = "in any order" if q.starts is None else None
         shape = q.longest, k.longest, self.sizes, q.data.itemsize
         heads = q.batches * q.heads
