@@ -109,6 +109,7 @@ def test_five_products(size, causal, in_turns, tmp_path: Path):
     # Heads of 64 have a loop for steps that mask; wider ones have a branch.
     loops = 2 if causal and size == 64 else 1
     assert len(loops_of(sass)) == loops
+    assert not any(re.search(r"\b(LDL|STL)\b", body) for body in loops_of(sass))
     assert len(re.findall(r"UTMAREDG\.2D\.ADD", sass)) == loops and not re.search(r"\bRED\.E|ATOM", sass)
     assert in_turns == bool(re.search(r"LD\.E\.STRONG\.GPU|LDG\.E\.STRONG\.GPU", sass))
     # In the order in which tensor cores hold a part, a thread stores 16 bytes at a time.
