@@ -78,10 +78,10 @@ def prefill_plan(
     """For heads of ``size`` elements (padded) of ``itemsize`` bytes, and their values; ``fetched``: the copy engine
     reads all arrays; ``side``: the side of a mask's blocks, which tiles divide; ``beside``: bytes of bias per score;
     ``group``: heads that may be rows of one tile; ``terms``: a "tilt" of scores keeps a number for each key of a step
-    in registers, others ("capped" or "some"), like windows that end after a query, need a few; ``heads``: over all
-    batches, ``share`` of which have the same keys; ``left``: how far back queries see; ``widest``: the most keys of a
-    step for three groups (0: two groups at most), below 128 without spreading few programs; ``turns``: whether groups
-    may issue in turn; ``ragged``: sequences are concatenated.
+    in registers, others ("capped", "sloped" or "some"), like windows that end after a query, need a few; ``heads``:
+    over all batches, ``share`` of which have the same keys; ``left``: how far back queries see; ``widest``: the most
+    keys of a step for three groups (0: two groups at most), below 128 without spreading few programs; ``turns``:
+    whether groups may issue in turn; ``ragged``: sequences are concatenated.
 
     Sums, scores and what is loaded for the next step stay in registers: wide heads leave room for fewer keys.
     """
@@ -115,7 +115,8 @@ def prefill_plan(
         plan = dataclasses.replace(plans[best], together=orders[best].together, around=orders[best].around)
         in_turn = turns and not beside and gains_by_turns(sizes, causal, terms, side > 0)
         # What mends a guess takes a few registers more than these leave.
-        guess = sizes[1] <= 128 and not (max(sizes) > 64 and side and terms)
+        full = (max(sizes) > 64 and side and terms) or (terms == "sloped" and plan.consumers == 3)
+        guess = sizes[1] <= 128 and not full
         plan = dataclasses.replace(plan, in_turn=in_turn, guess=guess)
         if widest == 128 and not (side or ragged):
             # Few programs of windows, terms and biases were not timed with turns.

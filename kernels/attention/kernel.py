@@ -227,11 +227,11 @@ def attention_kernel(
             # No producer fetches ahead: the next step's keys are in flight during what follows.
             key = keys.load(walk.key(step + walk.STEP))
         at = At(batch, of_row, rows[:, None], start + kl.arange(0, PLAN.N)[None, :], queries.tokens, keys.tokens)
-        late = step + walk.STEP > walk.common
+        late = walk.masks(step)
         if PLAN.SCALED:
             score = terms.of(score, scale, slope, at, late, tilt)
         if late:
-            score = kl.where(visible.mask(at), score, -float("inf"))
+            score = visible.of(score, at, walk.cuts(start))
         ahead = None if tilt is None else slope * (start - origin).to(kl.float32) * exponent
         weight, top, total, sums = PLAN.take(score, top, total, sums, exponent, ahead)
         sums = kl.dot(weight.to(value.dtype), value, sums)
@@ -312,6 +312,8 @@ def launch(
                 kind = "tilt"
             elif terms is not None and terms.softcap is not None:
                 kind = "capped"
+            elif terms is not None and terms.slopes is not None:
+                kind = "sloped"
             known = kind, q.batches * q.heads, q.heads // k.heads, visible.left, widest, turns, q.starts is not None
             return prefill_plan(*shape, ahead, causal or side > 0, machine, side, beside, group, *known)
 

@@ -219,7 +219,8 @@ def _changed(score, at, args, MOD: kl.constexpr):
 @kiln.struct
 class Span:
     """Positions from ``begin`` to ``end``, of which those beyond ``common`` need a mask. Positions from ``turn`` on
-    stand for the first keys, ``length`` before: masked ones come last, so that one loop has all steps."""
+    stand for the first keys, ``length`` before: masked ones come last, so that one loop has all steps. Where only the
+    last block, at ``last``, may need a mask, it comes first instead, and the others follow in order."""
 
     begin: Any
     end: Any
@@ -227,11 +228,24 @@ class Span:
     turn: Any
     length: Any
     STEP: kl.constexpr
+    last: Any = None
 
     @kiln.jit
     def key(self, at):
         """The first key of a step."""
+        if self.last is not None:
+            return at + kl.where(at == 0, self.last, -self.STEP)
         return at if self.turn is None else kl.where(at < self.turn, at, at - self.length)
+
+    @kiln.jit
+    def masks(self, at):
+        """Whether a step may need a mask."""
+        return at + self.STEP > self.common if self.last is None else at == self.begin
+
+    @kiln.jit
+    def cuts(self, start):
+        """Whether such a step, with keys from ``start`` on, needs it: the last block is often whole."""
+        return True if self.last is None else start + self.STEP > self.common
 
 
 @kiln.struct
@@ -259,6 +273,14 @@ class Chosen:
         number, whole = at // steps, self.common // steps
         place = kl.where(number < whole, number, self.columns + number - whole)
         return kl.load(self.list + place) * self.SIDE + at % steps * self.N
+
+    @kiln.jit
+    def masks(self, at):
+        return at + self.STEP > self.common
+
+    @kiln.jit
+    def cuts(self, start):
+        return True
 
 
 @kiln.struct
@@ -316,12 +338,21 @@ class Visible:
         if self.MOD is not None:
             common = 0
         if self.left is None:
-            return Span(0, end, common, None, None, N)
+            if self.CAUSAL or self.right is not None or self.MOD is not None:
+                return Span(0, end, common, None, None, N)
+            return Span(0, end, common, None, None, N, kl.maximum(kl.cdiv(keys, N) - 1, 0) * N)
         begin = kl.maximum(first + shift - self.left, 0)
         length = kl.maximum(kl.cdiv(end - begin, N), 0) * N
         begun = kl.cdiv(kl.maximum(first + M - 1 + shift - self.left, 0) - begin, N) * N
         rest = begin + kl.minimum(begun, length)
         return Span(rest, rest + length, common, begin + length, length, N)
+
+    @kiln.jit
+    def of(self, score, at, cut):
+        """A tile's scores, -inf where they do not count, if ``cut`` says that there are such."""
+        if cut:
+            score = kl.where(self.mask(at), score, -float("inf"))
+        return score
 
     @kiln.jit
     def mask(self, at):

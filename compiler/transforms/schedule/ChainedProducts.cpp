@@ -81,6 +81,18 @@ bool schedule::isLate(scf::IfOp branch, scf::ForOp loop) {
   return (greater || less) && step == loop.getInductionVar() && loop.isDefinedOutsideOfLoop(limit);
 }
 
+bool schedule::isFirst(scf::IfOp branch, scf::ForOp loop) {
+  auto compare = branch.getCondition().getDefiningOp<arith::CmpIOp>();
+  if (!compare || compare.getPredicate() != arith::CmpIPredicate::eq)
+    return false;
+  Value begin = loop.getLowerBound(), left = compare.getLhs(), right = compare.getRhs();
+  Value other = left == loop.getInductionVar() ? right : left;
+  if ((left == loop.getInductionVar()) == (right == loop.getInductionVar()))
+    return false;
+  std::optional<int64_t> constant = getConstantIntValue(begin);
+  return other == begin || (constant && getConstantIntValue(other) == constant);
+}
+
 std::optional<ChainedProducts> schedule::findChainedProducts(func::FuncOp kernel, std::string &why) {
   SmallVector<tile::DotOp> dots;
   kernel.walk([&](tile::DotOp dot) { dots.push_back(dot); });
@@ -144,12 +156,12 @@ std::optional<ChainedProducts> schedule::findChainedProducts(func::FuncOp kernel
       return std::nullopt;
     }
     auto branch = dyn_cast<scf::IfOp>(op);
-    if (branch && !chain.late && isLate(branch, chain.loop)) {
-      chain.late = branch;
-    } else if (branch && chain.late && branch.getCondition() == chain.late.getCondition()) {
+    if (branch && !chain.masks && (isFirst(branch, chain.loop) || isLate(branch, chain.loop))) {
+      chain.masks = branch;
+    } else if (branch && chain.masks && branch.getCondition() == chain.masks.getCondition()) {
       // Taken in the same steps.
     } else if (isa<scf::IfOp, scf::ForOp, scf::WhileOp>(op)) {
-      why = "the loop contains a loop, or a branch that is not taken only by its last iterations";
+      why = "the loop contains a loop, or a branch that is not taken only by its first iteration or its last ones";
       return std::nullopt;
     }
   }
@@ -158,8 +170,8 @@ std::optional<ChainedProducts> schedule::findChainedProducts(func::FuncOp kernel
   SmallVector<Value> steered(chain.loop.getOperands().take_front(3));
   for (Block2D *block : {&chain.query, &chain.keys, &chain.values})
     llvm::append_range(steered, block->load.getOffsets());
-  if (chain.late)
-    steered.push_back(chain.late.getCondition());
+  if (chain.masks)
+    steered.push_back(chain.masks.getCondition());
   if (!isScalarWork(steered, kernel, /*reads=*/true)) {
     why = "the position or number of the loads depends on tiles or on memory";
     return std::nullopt;

@@ -28,9 +28,9 @@ struct ChainedProducts {
   llvm::DenseSet<mlir::Operation *> rescaling;
   /// The op that rounds the second product's left operand; null if it is not rounded.
   mlir::Operation *rounding = nullptr;
-  /// A branch that only the last steps take (masking of scores), the first if several share its condition; null if all
-  /// steps are alike.
-  mlir::scf::IfOp late;
+  /// A branch that only the first step or the last ones take (masking of scores), the first if several share its
+  /// condition; null if all steps are alike.
+  mlir::scf::IfOp masks;
 
   /// One of the products, or part of loading their operands.
   bool isPart(mlir::Operation *op);
@@ -46,6 +46,8 @@ std::optional<ChainedProducts> findChainedProducts(mlir::func::FuncOp kernel, st
 llvm::DenseSet<mlir::Operation *> dependents(mlir::Value from, mlir::scf::ForOp loop);
 /// The condition holds from some step on: the induction variable, possibly plus an invariant, exceeds an invariant.
 bool isLate(mlir::scf::IfOp branch, mlir::scf::ForOp loop);
+/// The condition holds in the first step alone: the induction variable equals the lower bound.
+bool isFirst(mlir::scf::IfOp branch, mlir::scf::ForOp loop);
 
 /// A store after the loop, of a block of the second product's shape (of rank 2 or reshaped from it), that the copy
 /// engine could perform; null if there is none.

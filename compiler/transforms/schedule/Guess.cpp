@@ -52,11 +52,12 @@ static bool staysInRows(Operation &op) {
 }
 
 /// The same of all that an op contains, except what only steps with a mask do: those do not guess.
-static bool isMendedByRows(Operation &op, Value late) {
+static bool isMendedByRows(Operation &op, Value masks) {
   auto branch = dyn_cast<scf::IfOp>(op);
   return staysInRows(op) && llvm::all_of(op.getRegions(), [&](Region &region) {
-           bool masks = branch && branch.getCondition() == late && &region == &branch.getThenRegion();
-           return masks || llvm::all_of(region.getOps(), [&](Operation &inner) { return isMendedByRows(inner, late); });
+           bool isMask = branch && branch.getCondition() == masks && &region == &branch.getThenRegion();
+           return isMask ||
+                  llvm::all_of(region.getOps(), [&](Operation &inner) { return isMendedByRows(inner, masks); });
          });
 }
 
@@ -73,8 +74,8 @@ static bool understand(scf::ForOp loop, Guess &guess) {
       if (guess.remedy)
         return false;
       guess.remedy = branch;
-    } else if (branch && isLate(branch, loop)) {
-      guess.late = branch.getCondition();
+    } else if (branch && (isFirst(branch, loop) || isLate(branch, loop))) {
+      guess.masks = branch.getCondition();
     }
   }
   // The remedy alone may change sums before the second product adds to them.
@@ -90,8 +91,8 @@ static bool understand(scf::ForOp loop, Guess &guess) {
   guess.parts = {guess.scores, guess.sums};
   for (Value factor : {guess.scores.getRhs(), guess.sums.getRhs()})
     addOperand(factor, loop, guess.parts);
-  if (guess.late)
-    guess.parts.insert(guess.late.getDefiningOp());
+  if (guess.masks)
+    guess.parts.insert(guess.masks.getDefiningOp());
   for (Value result : guess.remedy.getResults())
     for (Operation *op : dependents(result, loop))
       if (op != guess.sums)
@@ -102,7 +103,7 @@ static bool understand(scf::ForOp loop, Guess &guess) {
     guess.rounding = rounding;
   guess.again = neededAgain(guess.remedy.getThenRegion(), guess.scores, loop);
   // Each warp mends its own rows.
-  auto isMended = [&](Operation &op) { return isMendedByRows(op, guess.late); };
+  auto isMended = [&](Operation &op) { return isMendedByRows(op, guess.masks); };
   return llvm::all_of(llvm::make_pointee_range(guess.again), isMended) &&
          llvm::all_of(guess.remedy.getThenRegion().front(), isMended);
 }

@@ -12,9 +12,9 @@ struct Guess {
   mlir::scf::IfOp remedy;
   /// Rounds a result of the remedy, which nothing else uses, to the second product's left operand; null if none does.
   mlir::Operation *rounding = nullptr;
-  /// A condition of branches that only the last steps take; null if all steps are alike.
-  mlir::Value late;
-  /// Ops of a step that load or multiply, or decide whether it is late.
+  /// The condition of branches that only the first step or the last ones take; null if all steps are alike.
+  mlir::Value masks;
+  /// Ops of a step that load or multiply, or decide whether it masks.
   llvm::DenseSet<mlir::Operation *> parts;
   /// What comes behind the remedy.
   llvm::DenseSet<mlir::Operation *> behind;

@@ -48,12 +48,13 @@ private:
   void writeStore(IRMapping &map);
   /// The rotated product loop; afterwards `map` has its results. `cursors`: of queries, keys, values.
   void writeLoop(Role role, IRMapping &map, MutableArrayRef<Value> cursors);
+  Value ofProgram(IRMapping &map, Value number);
   State firstStep(Role role, IRMapping &map, Value begin, Value query, ArrayRef<Value> cursors);
-  /// Steps from `begin` to `end`; `late`: whether they take the branch of the last steps.
+  /// Steps from `begin` to `end`; `masked`: whether they take the branch that masks.
   State steps(Role role, IRMapping &map, Value begin, Value end, Value query, const State &from,
-              std::optional<bool> late);
+              std::optional<bool> masked);
   /// The multiply role's part of a step, with scores and the second product in flight.
-  void computeStep(IRMapping &map, State &state, Value scores, Value sums, std::optional<bool> late);
+  void computeStep(IRMapping &map, State &state, Value scores, Value sums, std::optional<bool> masked);
   /// The same by a guess, which a branch mends where it was not good enough.
   void guessStep(IRMapping &map, State &state, Value query, Value keys, Value scores, Value sums);
   void lastStep(Role role, IRMapping &map, State &state);
@@ -62,6 +63,9 @@ private:
   bool isLoaders(Operation &op, IRMapping &map);
   void cloneScalars(IRMapping &map);
   void cloneSoftmax(IRMapping &map, Operation *known = nullptr);
+  void decideMask(IRMapping &map, bool masked) {
+    map.map(chain.masks.getCondition(), arith::ConstantOp::create(b, b.getBoolAttr(masked)).getResult());
+  }
   bool mayBeSkipped(Operation &op);
   /// Elements of the accumulator in each thread.
   int64_t sumsPerThread() { return chain.sums.getType().getNumElements() / (128 * schedule.consumers); }
@@ -79,10 +83,12 @@ private:
   Value settle(Value sum, int32_t pending) { return MmaWaitOp::create(b, sum.getType(), sum, pending); }
   Value advance(Value cursor) { return AdvanceOp::create(b, cursor.getType(), cursor); }
   void release(Ring &ring, Value cursor) { ReleaseOp::create(b, ring.channel, cursor, /*when=*/Value()); }
-  /// Whether steps that take the branch of the last steps have a loop of their own.
-  bool peelsLate();
-  /// The first step that takes the branch of the last steps.
-  Value firstLate(IRMapping &map, Value begin, Value second, Value end);
+  /// Whether the first step alone masks.
+  bool masksFirst() { return chain.masks && isFirst(chain.masks, loop); }
+  /// Whether the last steps, those that mask, have a loop of their own.
+  bool peelsLast();
+  /// The first step that masks, where the last ones do.
+  Value firstMasked(IRMapping &map, Value begin, Value second, Value end);
 
   func::FuncOp kernel;
   Schedule schedule;
@@ -210,9 +216,18 @@ void Writer::endStep(scf::ForOp from, tile::DotOp sums, IRMapping &map, State &s
     state.carried.push_back(map.lookupOrDefault(i == chain.accumulator ? sums.getAcc() : value));
 }
 
+/// The same number, but not one that programs are known to have in common: what is computed from it for each element of
+/// a mask would be kept from program to program, and there are no registers for it.
+Value Writer::ofProgram(IRMapping &map, Value number) {
+  Value program = map.lookup(programs.getInductionVar());
+  return tile::InlineAsmOp::create(b, TypeRange{number.getType()}, ValueRange{number, program}, "mov.b32 $0, $1;",
+                                   "=r,r,r", /*isPure=*/true)
+      .getResult(0);
+}
+
 State Writer::firstStep(Role role, IRMapping &map, Value begin, Value query, ArrayRef<Value> cursors) {
   State state{cursors[0], cursors[1], begin, {}, Value()};
-  map.map(loop.getInductionVar(), begin);
+  map.map(loop.getInductionVar(), role == Role::Multiply && masksFirst() ? ofProgram(map, begin) : begin);
   if (role == Role::Load) {
     cloneScalars(map);
     fill(keys, map, state.keysAt);
@@ -224,13 +239,15 @@ State Writer::firstStep(Role role, IRMapping &map, Value begin, Value query, Arr
   map.map(chain.scores.getResult(), settle(scores, 0));
   release(keys, state.keysAt);
   state.keysAt = advance(state.keysAt);
-  cloneSoftmax(map);
+  if (masksFirst())
+    decideMask(map, true);
+  cloneSoftmax(map, masksFirst() ? chain.masks.getCondition().getDefiningOp() : nullptr);
   cloneEnd(map, map.lookup(loop.getRegionIterArgs()[chain.accumulator]), /*isFirst=*/true, state);
   return state;
 }
 
 State Writer::steps(Role role, IRMapping &outer, Value begin, Value end, Value query, const State &from,
-                    std::optional<bool> late) {
+                    std::optional<bool> masked) {
   IRMapping map = outer;
   SmallVector<Value> inits = {from.keysAt, from.valuesAt};
   if (role == Role::Load) {
@@ -263,10 +280,10 @@ State Writer::steps(Role role, IRMapping &outer, Value begin, Value end, Value q
     Value sums = beginSums(state, receive(values, state.valuesAt));
     if (schedule.ordered)
       EndTurnOp::create(b);
-    if (guess && !late.value_or(false))
+    if (guess && !masked.value_or(false))
       guessStep(map, state, query, block, scores, sums);
     else
-      computeStep(map, state, scores, sums, late);
+      computeStep(map, state, scores, sums, masked);
     yielded = {advance(state.keysAt), advance(state.valuesAt), state.factor};
     llvm::append_range(yielded, state.carried);
   }
@@ -275,15 +292,15 @@ State Writer::steps(Role role, IRMapping &outer, Value begin, Value end, Value q
   return {results[0], results[1], results[2], SmallVector<Value>(results.drop_front(3)), results[2]};
 }
 
-void Writer::computeStep(IRMapping &map, State &state, Value scores, Value sums, std::optional<bool> late) {
+void Writer::computeStep(IRMapping &map, State &state, Value scores, Value sums, std::optional<bool> masked) {
   // The second product is still in flight.
   map.map(chain.scores.getResult(), settle(scores, 1));
   release(keys, state.keysAt);
   for (auto [argument, value] : llvm::zip(loop.getRegionIterArgs(), state.carried))
     map.map(argument, value);
-  if (late)
-    map.map(chain.late.getCondition(), arith::ConstantOp::create(b, b.getBoolAttr(*late)).getResult());
-  cloneSoftmax(map, late ? chain.late.getCondition().getDefiningOp() : nullptr);
+  if (masked)
+    decideMask(map, *masked);
+  cloneSoftmax(map, masked ? chain.masks.getCondition().getDefiningOp() : nullptr);
   sums = settle(sums, 0);
   release(values, state.valuesAt);
   cloneEnd(map, sums, /*isFirst=*/false, state);
@@ -296,8 +313,8 @@ void Writer::guessStep(IRMapping &map, State &state, Value query, Value keys, Va
   map.map(guess->scores.getResult(), settle(scores, 1));
   for (auto [argument, value] : llvm::zip(from.getRegionIterArgs(), state.carried))
     map.map(argument, value);
-  if (guess->late)
-    map.map(guess->late, arith::ConstantOp::create(b, b.getBoolAttr(false)).getResult());
+  if (guess->masks)
+    map.map(guess->masks, arith::ConstantOp::create(b, b.getBoolAttr(false)).getResult());
   for (Operation &op : from.getBody()->without_terminator()) {
     b.setLoc(op.getLoc());
     if (&op == guess->question)
@@ -371,13 +388,13 @@ void Writer::lastStep(Role role, IRMapping &map, State &state) {
 
 /// Where sums are wide, a step is mostly products and corrections: a branch around the mask then costs no time, and one
 /// loop is a copy of the step less. Steps that guess lose 2 to 7 % by it, and narrower ones spill.
-bool Writer::peelsLate() {
+bool Writer::peelsLast() {
   constexpr int64_t wide = 128;
-  return chain.late && (guess || sumsPerThread() < wide);
+  return chain.masks && (guess || sumsPerThread() < wide);
 }
 
-Value Writer::firstLate(IRMapping &map, Value begin, Value second, Value end) {
-  auto compare = chain.late.getCondition().getDefiningOp<arith::CmpIOp>();
+Value Writer::firstMasked(IRMapping &map, Value begin, Value second, Value end) {
+  auto compare = chain.masks.getCondition().getDefiningOp<arith::CmpIOp>();
   using arith::CmpIPredicate;
   bool less = llvm::is_contained({CmpIPredicate::slt, CmpIPredicate::sle}, compare.getPredicate());
   bool orEqual = llvm::is_contained({CmpIPredicate::sge, CmpIPredicate::sle}, compare.getPredicate());
@@ -386,7 +403,7 @@ Value Writer::firstLate(IRMapping &map, Value begin, Value second, Value end) {
   auto constant = [&](int64_t value) -> Value {
     return arith::ConstantOp::create(b, b.getIntegerAttr(width.getType(), value));
   };
-  // Distance from the first step to the limit, in steps; no step before that is late.
+  // Distance from the first step to the limit, in steps; no step before that masks.
   Value rest = arith::SubIOp::create(b, map.lookupOrDefault(limit), begin);
   if (auto sum = at.getDefiningOp<arith::AddIOp>(); sum && at != loop.getInductionVar())
     rest = arith::SubIOp::create(b, rest, map.lookupOrDefault(sum.getRhs()));
@@ -431,10 +448,12 @@ void Writer::writeLoop(Role role, IRMapping &map, MutableArrayRef<Value> cursors
     State state = firstStep(role, inside, begin, queries, cursors.drop_front());
     b.setLoc(loop.getLoc());
     Value second = arith::AddIOp::create(b, begin, map.lookupOrDefault(loop.getStep()));
-    if (peelsLate()) {
-      Value between = firstLate(map, begin, second, end);
-      state = steps(role, map, second, between, queries, state, /*late=*/false);
-      state = steps(role, map, between, end, queries, state, /*late=*/true);
+    if (masksFirst()) {
+      state = steps(role, map, second, end, queries, state, /*masked=*/false);
+    } else if (peelsLast()) {
+      Value between = firstMasked(map, begin, second, end);
+      state = steps(role, map, second, between, queries, state, /*masked=*/false);
+      state = steps(role, map, between, end, queries, state, /*masked=*/true);
     } else {
       state = steps(role, map, second, end, queries, state, std::nullopt);
     }
