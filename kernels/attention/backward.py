@@ -582,10 +582,8 @@ class Backward:
         many = terms is not None and (terms.slopes is not None or visible.left is not None)
         bent = terms is not None and (terms.softcap is not None or terms.MOD is not None)
         crowded |= bent or (terms is not None and terms.bias is not None and (many or not beside_scores(terms)[1]))
-        # So do both ends of a window with heads of 128: 64 queries per step spill 200 bytes.
-        crowded |= max(self.sizes) > 112 and visible.left is not None and visible.right is not None
         plain = terms is None and visible.left is None
-        window = visible.left if terms is None and visible.CAUSAL and self.turned is None else None
+        window = visible.left if terms is None and self.turned is None else None
         # Sums in memory were not tried with varying lengths.
         if alone:
             along = None
@@ -601,6 +599,9 @@ class Backward:
         if self.turned is not None and plan.rotated:
             # Walking lists of blocks takes registers that 128 queries per step do not have left.
             plan = dataclasses.replace(plan, m=64)
+        if max(self.sizes) > 112 and visible.left is not None and visible.right is not None and not plan.atomics:
+            # Nor do both ends of a window leave enough for 64 queries with heads of 128, which spill 200 bytes.
+            plan = dataclasses.replace(plan, m=min(plan.m, 48))
         return plan
 
     def run(self, plan: BackwardPlan) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 from kiln.kernels.attention.configs import Lengths, _capabilities, order
 from kiln.kernels.machine import CPU, Machine, options
 
-# Tokens of a window from which dq is made along with dk: programs of fewer steps are faster without.
-LEAST_WINDOW = 1024
+# Tokens of a causal window from which dq is made along with dk: programs of fewer steps are faster without.
+LEAST_WINDOW = 512
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def backward_plan(
     reads all arrays; ``plain``: no terms are applied to scores, and no window ends to the left; ``crowded``: terms
     take more than the spare registers; ``along``: how dq may be summed along with dk, "in turns" or "in any order"
     (None: not at all); ``heads``: heads of queries, over all batches, of which ``sharing`` share a head of keys;
-    ``window``: tokens that a causal window reaches back, where it is all that is not plain."""
+    ``window``: tokens that a window reaches back, where it is all that is not plain."""
     side = max(sizes)
 
     def block(tokens: int) -> int:
@@ -128,7 +128,8 @@ def backward_plan(
         walkers = max(1, heads // sharing)
         # Fewer than two programs for each processor mostly wait for each other's turns: seven products are faster.
         close = in_turns and walkers * blocks < 2 * machine.processors
-        reaches = window is not None and window >= LEAST_WINDOW
+        # Windows to both sides were tried by any number of tokens; in turns they gain nothing.
+        reaches = window is not None and (window >= LEAST_WINDOW if causal else not in_turns)
         if (plain or reaches) and along and sizes in ((64, 64), (128, 128)) and not close:
             # dq's part of a step has elements as rows, 64 for each group, where there are fewer queries. Where dq is
             # made apart, other groups' products fill gaps, and beginning the next step's scores early costs 2 to 4 %.
@@ -145,6 +146,9 @@ def backward_plan(
                 # As few as keep all processors busy, twice as many in turns.
                 count = even_heads(walkers, max(1, round(machine.processors * (2 if in_turns else 1) / blocks)))
             five = BackwardPlan(m, 128, 128, dq_n, "streams", rows=rows, together=count, rotated=True)
+            if reaches and not causal:
+                # Both ends take registers.
+                five = dataclasses.replace(five, m=64, rotated=side <= 64)
             return dataclasses.replace(five, in_turns=in_turns)
         long = side <= 64 and not causal and min(q_tokens, k_tokens) >= 16384
         m, dq_n = (64, 64) if side > 64 else (96, 160 if plain else 128)

@@ -64,7 +64,7 @@ def test_windows(rng, in_orders):
 
 @pytest.mark.parametrize("size", [96, 128])
 def test_windows_of_wide_heads(rng, in_orders, size):
-    """With 128 elements, of half as many queries per step."""
+    """With 128 elements, of three quarters as many queries per step."""
     check(rng, in_orders, 160, 260, size=size, window=(70, 10))
 
 
@@ -130,6 +130,13 @@ def test_windows_beside_dk(rng, in_orders, size, queries, deterministic, tokens)
     belongs to earlier blocks of keys, whose turns come later."""
     plan = BackwardPlan(queries, 128, 128, 64, "streams", rows=64, rotated=True, in_turns=deterministic, together=2)
     check_plan(rng, in_orders, tokens, size, plan, causal=True, deterministic=deterministic, window=(140, 0))
+
+
+@pytest.mark.parametrize(("size", "rotated"), [(64, True), (128, False)])
+def test_windows_to_both_sides_beside_dk(rng, in_orders, size, rotated):
+    """The plans for sums in any order. Some queries see no key, and some keys are seen by none."""
+    plan = BackwardPlan(64, 128, 128, 64, "streams", rows=64, rotated=rotated)
+    check_plan(rng, in_orders, (330, 200), size, plan, causal=False, deterministic=False, window=(140, 30))
 
 
 @pytest.mark.parametrize("tokens", [(64, 130), (200, 128), (130, 300)], ids=str)

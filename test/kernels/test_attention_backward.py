@@ -395,6 +395,27 @@ def test_long_windows_make_dq_along_with_dk(size, tokens, in_turns):
     assert not short.atomics and short == backward_plan(*shape, **options)
 
 
+# Windows of as many tokens to both sides, in any order: seven products (the fewest queries per step of those that fit:
+# 96 with heads of 64, 48 with heads of 128), and five by queries per step and whether scores begin early.
+MEASURED_BOTH_SIDES = {
+    (64, 4096): {None: 1748, (64, True): 1661, (64, False): 1723},
+    (64, 16384): {None: 1957, (64, True): 1823, (64, False): 1897},
+    (128, 4096): {None: 1528, (64, False): 1341},
+    (128, 16384): {None: 1708, (64, False): 1487},
+}
+
+
+@pytest.mark.parametrize(("size", "tokens"), MEASURED_BOTH_SIDES)
+def test_windows_to_both_sides_make_dq_along_with_dk_in_any_order(size, tokens):
+    """In turns they gain nothing with heads of 64, and do not fit with heads of 128."""
+    shape = tokens, tokens, (size, size), 2, True, False, DEFAULT_GPU
+    options = {"plain": False, "heads": 16384 // tokens * 2048 // size, "window": 256}
+    found = backward_plan(*shape, along="in any order", **options)
+    times = MEASURED_BOTH_SIDES[size, tokens]
+    assert found.atomics and times[found.m, found.rotated] == min(times.values())
+    assert not backward_plan(*shape, along="in turns", **options).atomics
+
+
 def test_causal_heads_in_turns_stay_in_the_cache():
     """What their programs walk and add to takes at most three eighths of the L2."""
     found = backward_plan(4096, 4096, (128, 128), 2, True, True, DEFAULT_GPU, heads=64)
@@ -417,7 +438,7 @@ def test_the_last_heads_are_as_many(heads, least, found):
 
 
 @pytest.mark.host
-@pytest.mark.parametrize("window", [None, (1024, 0), (1023, 0)], ids=str)
+@pytest.mark.parametrize("window", [None, (512, 0), (511, 0)], ids=str)
 def test_a_plan_that_does_not_fit_gives_way(monkeypatch, window):
     """The next step's scores no longer begin early, dq gets its own kernel, then there are fewer queries per step, and
     last no roles. Short windows begin with a kernel for dq."""
@@ -433,7 +454,7 @@ def test_a_plan_that_does_not_fit_gives_way(monkeypatch, window):
     q, lse = blank((1, 4096, 32, 128), "float16"), blank((1, 32, 4096), "float32")
     call = lambda: attention_backward(q, q, q, q, lse, q, causal=True, window=window)  # noqa: E731
     alone = [("streams", False, False, 64), ("streams", False, False, 32)]
-    along = [] if window == (1023, 0) else [("streams", True, True, 64), ("streams", False, True, 64)]
+    along = [] if window == (511, 0) else [("streams", True, True, 64), ("streams", False, True, 64)]
     with planning_for(DEFAULT_GPU):
         call()
         assert tried == [*along, *alone, (None, False, True, 32)]

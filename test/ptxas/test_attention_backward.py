@@ -154,14 +154,19 @@ def test_lists_of_blocks_keep_64_queries_per_step(size):
 
 @pytest.mark.parametrize("size", [64, 128])
 @pytest.mark.parametrize(
-    ("window", "schedule"), [((1024, 0), "rotated"), ((1000, 0), "streams"), ((1024, 1024), "streams")], ids=str
-)
-def test_first_plans_of_windows_fit(size, window, schedule):
-    """Long ones that end at the query make dq along with dk."""
-    options = {"window": window, "causal": not window[1], "deterministic": False}
-    launch = launches(size, tokens=4096, **options)["keys_kernel"]
-    assert launch.options["schedule"] == schedule
-    launch.compile("sm_90a")
+    ("window", "deterministic", "kernels"),
+    [((512, 0), False, 1), ((512, 0), True, 1), ((511, 0), False, 2), ((1024, 1024), False, 1),
+     ((1024, 1024), True, 2), ((1024, -1), False, 1)],
+    ids=str,
+)  # fmt: skip
+def test_first_plans_of_windows_fit(size, window, deterministic, kernels):
+    """Long ones that end at the query make dq along with dk, in any order others, too."""
+    options = {"window": window, "causal": not window[1], "deterministic": deterministic}
+    found = launches(size, tokens=32768, **options)  # enough programs for turns
+    walking = [found[name] for name in ("keys_kernel", "queries_kernel") if name in found]
+    assert len(walking) == kernels
+    for launch in walking:
+        launch.compile("sm_90a")
 
 
 @pytest.mark.parametrize("size", [64, 128])
