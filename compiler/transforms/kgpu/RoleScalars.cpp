@@ -90,6 +90,25 @@ void Role::need(Value value, SmallVectorImpl<Value> &open) {
     open.push_back(value);
 }
 
+/// If the value is a constant more than another one: that, and the constant.
+static std::optional<std::pair<Value, int64_t>> withoutConstant(Value value) {
+  Operation *op = value.getDefiningOp();
+  APInt constant;
+  if (!isa_and_nonnull<arith::AddIOp, arith::SubIOp>(op) || !matchPattern(op->getOperand(1), m_ConstantInt(&constant)))
+    return std::nullopt;
+  return std::pair(op->getOperand(0), (isa<arith::AddIOp>(op) ? 1 : -1) * constant.getSExtValue());
+}
+
+/// A value as another one, which no constant is added to, and a constant.
+static std::pair<Value, int64_t> withoutConstants(Value value) {
+  int64_t sum = 0;
+  while (auto step = withoutConstant(value)) {
+    value = step->first;
+    sum += step->second;
+  }
+  return {value, sum};
+}
+
 void Role::keep(Operation *op, SmallVectorImpl<Value> &open) {
   for (; op && op->getBlock() && relevant.insert(op).second; op = op->getParentOp()) {
     if (auto loop = dyn_cast<scf::ForOp>(op)) {
@@ -97,6 +116,8 @@ void Role::keep(Operation *op, SmallVectorImpl<Value> &open) {
         need(bound, open);
       ends.try_emplace(loop.getUpperBound(), loop);
       starts[loop.getLowerBound()].push_back(loop);
+      if (Value number = withoutConstants(loop.getLowerBound()).first; number != loop.getLowerBound())
+        starts[number].push_back(loop);
       if (loop.getStep() != loop.getLowerBound())
         starts[loop.getStep()].push_back(loop);
     } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
@@ -211,41 +232,26 @@ void RoleScalars::set(Value value, const Scalar &scalar) {
 }
 
 /// Conditions in front of the loop use its end too, and where it begins. If it begins where another loop ends, they may
-/// do so before that is known: then the other loop is assumed to run as often as any.
+/// do so before that is known: then the other loop is assumed to run as often as any. Likewise if it begins a constant
+/// behind a number that is known: the steps before it may be in front of the loop, in a branch.
 void RoleScalars::foresee(scf::ForOp loop) {
   auto isAt = [&](Value bound) { return scalars.contains(bound) || matchPattern(bound, m_Constant()); };
   scf::ForOp before;
   if (!isAt(loop.getLowerBound()))
     before = role.ends.lookup(loop.getLowerBound());
   scf::ForOp first = before ? before : loop;
-  if (!llvm::all_of(ValueRange{first.getLowerBound(), first.getStep(), loop.getUpperBound(), loop.getStep()}, isAt))
+  auto [number, more] = std::pair(first.getLowerBound(), int64_t(0));
+  if (!isAt(number))
+    std::tie(number, more) = withoutConstants(number);
+  if (!llvm::all_of(ValueRange{number, first.getStep(), loop.getUpperBound(), loop.getStep()}, isAt))
     return;
-  int64_t step = stepOf(loop.getStep()), begin = numberOf(first.getLowerBound());
+  int64_t step = stepOf(loop.getStep()), begin = numberOf(number) + more;
   Scalar end = scalarOf(loop.getUpperBound());
   if (known(end))
     return;
   if (before)
     begin += stepOf(before.getStep()) * assumed.trips(assumed.keyOf({Loop, end.key}), role.outerLoops.contains(before));
   assumeEnd(loop.getLowerBound(), begin, loop.getUpperBound(), role.outerLoops.contains(loop), step);
-}
-
-/// If the value is a constant more than another one: that, and the constant.
-static std::optional<std::pair<Value, int64_t>> withoutConstant(Value value) {
-  Operation *op = value.getDefiningOp();
-  APInt constant;
-  if (!isa_and_nonnull<arith::AddIOp, arith::SubIOp>(op) || !matchPattern(op->getOperand(1), m_ConstantInt(&constant)))
-    return std::nullopt;
-  return std::pair(op->getOperand(0), (isa<arith::AddIOp>(op) ? 1 : -1) * constant.getSExtValue());
-}
-
-/// A value as another one, which no constant is added to, and a constant.
-static std::pair<Value, int64_t> withoutConstants(Value value) {
-  int64_t sum = 0;
-  while (auto step = withoutConstant(value)) {
-    value = step->first;
-    sum += step->second;
-  }
-  return {value, sum};
 }
 
 void RoleScalars::assumeEnd(Value lowerBound, int64_t begin, Value end, bool outer, int64_t step) {
