@@ -19,6 +19,8 @@ LEAST_SPLIT = 64
 LONG_SHARE = 512
 # Tokens of a share, more of which copy rows at once instead of by lanes.
 LONGEST_OF_LANES = 16 * LONG_SHARE
+# Steps of a program in waves that look up pages, more of which are read by two programs at once, not three.
+LEAST_PAIRED = 6
 # Steps of a program, and tokens of a sequence, whose pages are all looked up before the first step: each is a register
 # and a selection, and of long sequences a line of the table.
 MOST_KNOWN, LONGEST_KNOWN = 32, 32 * LONG_SHARE
@@ -220,10 +222,15 @@ def decode_plan(
     steps = -(-length // (shares * tokens))
     # One wave of programs, or more sequences than processors.
     single, crowded = tiles * shares <= machine.processors, tiles > machine.processors and shares == 1
+    # Two slots let three programs of a processor run at once, three slots two, whose last wave may be the fuller one of
+    # several (only where launches begin early; heads of other sizes were not timed).
+    two, three = (filled(tiles, count * machine.processors) for count in (2, 3))
+    several = tiles > 2 * machine.processors and two >= three
+    paired = paged and early and crowded and several and size == 128 and lanes == WARPS and steps > LEAST_PAIRED
     # Long programs, and more than run at once unless they look up pages, read memory faster if a row is copied at once,
     # not in halves.
     at_once = not crowded or tiles <= 3 * machine.processors
-    suits = at_once or (paged and length <= 2 * LONG_SHARE)
+    suits = at_once or paired or (paged and length <= 2 * LONG_SHARE)
     by_lanes = suits and lanes == WARPS and length // shares <= LONGEST_OF_LANES
     deep = by_lanes and single and four_fit and (early or not paged)
     # If the next launch begins early, its programs should find no room beside these: some processors would get two of
@@ -231,7 +238,9 @@ def decode_plan(
     apart = early and deep and fills(4 * slot, machine) and not fit_beside(steps, tiles * shares, machine)
     # Of more programs than processors, which hide each other's waits, more fit with two slots. Of late programs, whose
     # pages are looked up two steps ahead, more would be filled late.
-    if crowded or doubled or (steps <= (4 if paged else 2) and not apart):
+    if paired:
+        stages = 3
+    elif crowded or doubled or (steps <= (4 if paged else 2) and not apart):
         stages = 2
     else:
         four = deep and (apart or shares > 1 or 2 * tiles <= machine.processors)
@@ -241,9 +250,10 @@ def decode_plan(
     narrow = by_lanes and size == 128 and rows <= most_rows and not (paged or crowded)
     # Steps in turns were never slower in eight rows, and up to 3 % faster: concurrent programs read one run of memory.
     # Looking pages up ahead costs a program with few steps more than it saves, unless there are only two slots.
+    looks = shares > 1 or (crowded and (not paired or steps > 3 * LEAST_PAIRED))
     plan = DecodePlan(tile, tokens, size, side, group, queries, lanes, shares, LEAST_SPLIT, stages, WARPS)
     known = steps if paged and early and single and steps <= MOST_KNOWN and length <= LONGEST_KNOWN else 0
-    ahead = paged and not known and (shares > 1 or crowded)
+    ahead = paged and not known and looks
     plan = replace(plan, in_turns=shares > 1, ahead=ahead, known=known, apart=apart)
     plan = replace(plan, early=early, asks=early and (single or not paged))
     plan = merging(replace(plan, rows=8 if narrow else tile, schedule="lanes" if by_lanes else "simple"))
@@ -368,12 +378,17 @@ def in_pairs(programs: int, machine: Machine) -> bool:
     return machine.processors < programs < 2.5 * machine.processors
 
 
+def filled(programs: int, places: int) -> float:
+    """How full waves of programs are on average."""
+    return programs / places / -(-programs // places)
+
+
 def even_splits(tiles: int, workers: int) -> int:
     """The fewest shares per tile with which programs fill whole waves of workers to at least nine tenths."""
     most = max(1, workers // tiles)
     if tiles < workers:
         return most
-    return next((n for n in range(1, 5) if tiles * n / workers / -(-tiles * n // workers) >= 0.9), 4)
+    return next((n for n in range(1, 5) if filled(tiles * n, workers) >= 0.9), 4)
 
 
 def fewest_splits(splits: int, length: int, tokens: int) -> int:
