@@ -128,7 +128,7 @@ def backward_plan(
         walkers = max(1, heads // sharing)
         # Fewer than two programs for each processor mostly wait for each other's turns: seven products are faster.
         close = in_turns and walkers * blocks < 2 * machine.processors
-        # Windows to both sides were tried by any number of tokens; in turns they gain nothing.
+        # Other windows than causal ones gain with few tokens, too (256 and 1024 were timed), but only in any order.
         reaches = window is not None and (window >= LEAST_WINDOW if causal else not in_turns)
         if (plain or reaches) and along and sizes in ((64, 64), (128, 128)) and not close:
             # dq's part of a step has elements as rows, 64 for each group, where there are fewer queries. Where dq is

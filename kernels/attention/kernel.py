@@ -227,10 +227,10 @@ def attention_kernel(
             # No producer fetches ahead: the next step's keys are in flight during what follows.
             key = keys.load(walk.key(step + walk.STEP))
         at = At(batch, of_row, rows[:, None], start + kl.arange(0, PLAN.N)[None, :], queries.tokens, keys.tokens)
-        late = walk.masks(step)
+        masks = walk.masks(step)
         if PLAN.SCALED:
-            score = terms.of(score, scale, slope, at, late, tilt)
-        if late:
+            score = terms.of(score, scale, slope, at, masks, tilt)
+        if masks:
             score = visible.of(score, at, walk.cuts(start))
         ahead = None if tilt is None else slope * (start - origin).to(kl.float32) * exponent
         weight, top, total, sums = PLAN.take(score, top, total, sums, exponent, ahead)
@@ -308,11 +308,12 @@ def launch(
         def planned(ahead: bool, widest: int = 128, turns: bool = True) -> AttentionPlan:
             shape = *tokens, sizes, q.data.itemsize
             kind = "some" if terms is not None or visible.right is not None else ""
-            if causal and terms is not None and terms.slopes is not None:
+            sloped = terms is not None and terms.slopes is not None
+            if sloped and causal:
                 kind = "tilt"
             elif terms is not None and terms.softcap is not None:
                 kind = "capped"
-            elif terms is not None and terms.slopes is not None:
+            elif sloped:
                 kind = "sloped"
             known = kind, q.batches * q.heads, q.heads // k.heads, visible.left, widest, turns, q.starts is not None
             return prefill_plan(*shape, ahead, causal or side > 0, machine, side, beside, group, *known)

@@ -55,13 +55,13 @@ class At:
         return self.keys - self.queries
 
     @kiln.jit
-    def inside(self, args, late=True):
+    def inside(self, args, masks=True):
         """The same, with indices beyond the sequence's end clamped to its last: functions with arguments may read
-        arrays with them. Only ``late`` steps have such keys."""
+        arrays with them. Only steps that may need a mask (``masks``) have such keys."""
         if len(args) == 0:
             return self
         key = self.key
-        if late:
+        if masks:
             key = kl.minimum(key, self.keys - 1)
         return self._replace(row=kl.minimum(self.row, self.queries - 1), key=key)
 
@@ -137,22 +137,22 @@ class Terms:
         return slope * kl.arange(0, N).to(kl.float32)[None, :]
 
     @kiln.jit
-    def of(self, product, scale, slope, at, late=True, tilt=None):
-        """``late``: whether there may be keys beyond the last. ``tilt``: see `tilt`; what a row's or a block's own
+    def of(self, product, scale, slope, at, masks=True, tilt=None):
+        """``masks``: whether there may be keys beyond the last. ``tilt``: see `tilt`; what a row's or a block's own
         distance adds to all scores equally is left out."""
         if self.softcap is None:
             score = product * scale
         else:
             # One multiplication on either side of the exponential.
             score = self.softcap - 2.0 * self.softcap * falling(product * self.steepness(scale))
-        return self.added(score, slope, at, late, tilt, False)
+        return self.added(score, slope, at, masks, tilt, False)
 
     @kiln.jit
     def steepness(self, scale):
         return scale * (2 * LOG2_E) * (1.0 / self.softcap)
 
     @kiln.jit
-    def added(self, score, slope, at, late, tilt, APART: kl.constexpr):
+    def added(self, score, slope, at, masks, tilt, APART: kl.constexpr):
         """The terms after softcap. APART: rows and columns are converted apart, in few registers."""
         if self.bias is not None:
             score += self.bias.load(at)
@@ -167,7 +167,7 @@ class Terms:
                 distance = (at.row + at.shift - at.key).to(kl.float32)
             score -= slope * (distance if self.CAUSAL else kl.abs(distance))
         if self.MOD is not None:
-            inside = at.inside(self.args, late)
+            inside = at.inside(self.args, masks)
             score = _changed(score, inside, self.args, self.MOD)
         return score
 

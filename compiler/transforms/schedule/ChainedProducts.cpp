@@ -68,7 +68,8 @@ DenseSet<Operation *> schedule::dependents(Value from, scf::ForOp loop) {
   return found;
 }
 
-bool schedule::isLate(scf::IfOp branch, scf::ForOp loop) {
+/// The condition holds from some step on: the induction variable, possibly plus an invariant, exceeds an invariant.
+static bool isLate(scf::IfOp branch, scf::ForOp loop) {
   auto compare = branch.getCondition().getDefiningOp<arith::CmpIOp>();
   if (!compare)
     return false;
@@ -83,14 +84,16 @@ bool schedule::isLate(scf::IfOp branch, scf::ForOp loop) {
 
 bool schedule::isFirst(scf::IfOp branch, scf::ForOp loop) {
   auto compare = branch.getCondition().getDefiningOp<arith::CmpIOp>();
-  if (!compare || compare.getPredicate() != arith::CmpIPredicate::eq)
+  Value step = loop.getInductionVar();
+  if (!compare || compare.getPredicate() != arith::CmpIPredicate::eq ||
+      !llvm::is_contained(compare.getOperands(), step))
     return false;
-  Value begin = loop.getLowerBound(), left = compare.getLhs(), right = compare.getRhs();
-  Value other = left == loop.getInductionVar() ? right : left;
-  if ((left == loop.getInductionVar()) == (right == loop.getInductionVar()))
-    return false;
-  std::optional<int64_t> constant = getConstantIntValue(begin);
-  return other == begin || (constant && getConstantIntValue(other) == constant);
+  Value other = compare.getLhs() == step ? compare.getRhs() : compare.getLhs();
+  return isEqualConstantIntOrValue(other, loop.getLowerBound());
+}
+
+bool schedule::isOfSomeSteps(scf::IfOp branch, scf::ForOp loop) {
+  return isFirst(branch, loop) || isLate(branch, loop);
 }
 
 std::optional<ChainedProducts> schedule::findChainedProducts(func::FuncOp kernel, std::string &why) {
@@ -156,7 +159,7 @@ std::optional<ChainedProducts> schedule::findChainedProducts(func::FuncOp kernel
       return std::nullopt;
     }
     auto branch = dyn_cast<scf::IfOp>(op);
-    if (branch && !chain.masks && (isFirst(branch, chain.loop) || isLate(branch, chain.loop))) {
+    if (branch && !chain.masks && isOfSomeSteps(branch, chain.loop)) {
       chain.masks = branch;
     } else if (branch && chain.masks && branch.getCondition() == chain.masks.getCondition()) {
       // Taken in the same steps.

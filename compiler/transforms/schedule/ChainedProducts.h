@@ -44,10 +44,10 @@ std::optional<ChainedProducts> findChainedProducts(mlir::func::FuncOp kernel, st
 
 /// Every op of the loop's body that depends on `from`.
 llvm::DenseSet<mlir::Operation *> dependents(mlir::Value from, mlir::scf::ForOp loop);
-/// The condition holds from some step on: the induction variable, possibly plus an invariant, exceeds an invariant.
-bool isLate(mlir::scf::IfOp branch, mlir::scf::ForOp loop);
 /// The condition holds in the first step alone: the induction variable equals the lower bound.
 bool isFirst(mlir::scf::IfOp branch, mlir::scf::ForOp loop);
+/// It holds in the first step alone, or from some step on.
+bool isOfSomeSteps(mlir::scf::IfOp branch, mlir::scf::ForOp loop);
 
 /// A store after the loop, of a block of the second product's shape (of rank 2 or reshaped from it), that the copy
 /// engine could perform; null if there is none.

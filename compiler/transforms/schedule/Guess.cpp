@@ -74,7 +74,7 @@ static bool understand(scf::ForOp loop, Guess &guess) {
       if (guess.remedy)
         return false;
       guess.remedy = branch;
-    } else if (branch && (isFirst(branch, loop) || isLate(branch, loop))) {
+    } else if (branch && isOfSomeSteps(branch, loop)) {
       guess.masks = branch.getCondition();
     }
   }

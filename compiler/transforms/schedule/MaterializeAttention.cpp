@@ -62,10 +62,8 @@ private:
   /// The step's ops other than loads and products.
   bool isLoaders(Operation &op, IRMapping &map);
   void cloneScalars(IRMapping &map);
-  void cloneSoftmax(IRMapping &map, Operation *known = nullptr);
-  void decideMask(IRMapping &map, bool masked) {
-    map.map(chain.masks.getCondition(), arith::ConstantOp::create(b, b.getBoolAttr(masked)).getResult());
-  }
+  /// `masked`: whether the step takes the branch that masks; otherwise it keeps the branch.
+  void cloneSoftmax(IRMapping &map, std::optional<bool> masked);
   bool mayBeSkipped(Operation &op);
   /// Elements of the accumulator in each thread.
   int64_t sumsPerThread() { return chain.sums.getType().getNumElements() / (128 * schedule.consumers); }
@@ -180,9 +178,13 @@ void Writer::cloneScalars(IRMapping &map) {
       b.clone(op, map);
 }
 
-/// Clones everything from the scores to the second product's unrounded operand and to the carried values, except what
-/// the map already has.
-void Writer::cloneSoftmax(IRMapping &map, Operation *known) {
+/// Clones everything from the scores to the second product's unrounded operand and to the carried values.
+void Writer::cloneSoftmax(IRMapping &map, std::optional<bool> masked) {
+  Operation *known = nullptr;
+  if (masked) {
+    known = chain.masks.getCondition().getDefiningOp();
+    map.map(chain.masks.getCondition(), arith::ConstantOp::create(b, b.getBoolAttr(*masked)).getResult());
+  }
   for (Operation &op : loop.getBody()->without_terminator())
     if (!chain.isPart(&op) && !chain.rescaling.contains(&op) && &op != chain.rounding && &op != known)
       b.clone(op, map);
@@ -239,9 +241,7 @@ State Writer::firstStep(Role role, IRMapping &map, Value begin, Value query, Arr
   map.map(chain.scores.getResult(), settle(scores, 0));
   release(keys, state.keysAt);
   state.keysAt = advance(state.keysAt);
-  if (masksFirst())
-    decideMask(map, true);
-  cloneSoftmax(map, masksFirst() ? chain.masks.getCondition().getDefiningOp() : nullptr);
+  cloneSoftmax(map, masksFirst() ? std::optional(true) : std::nullopt);
   cloneEnd(map, map.lookup(loop.getRegionIterArgs()[chain.accumulator]), /*isFirst=*/true, state);
   return state;
 }
@@ -298,9 +298,7 @@ void Writer::computeStep(IRMapping &map, State &state, Value scores, Value sums,
   release(keys, state.keysAt);
   for (auto [argument, value] : llvm::zip(loop.getRegionIterArgs(), state.carried))
     map.map(argument, value);
-  if (masked)
-    decideMask(map, *masked);
-  cloneSoftmax(map, masked ? chain.masks.getCondition().getDefiningOp() : nullptr);
+  cloneSoftmax(map, masked);
   sums = settle(sums, 0);
   release(values, state.valuesAt);
   cloneEnd(map, sums, /*isFirst=*/false, state);
